@@ -13,6 +13,7 @@ import (
 
 	"strandline/internal/daemon"
 	"strandline/internal/simbackend"
+	"strandline/internal/web"
 )
 
 // backend is the stand-in of one region's inference engine, on loopback.
@@ -97,7 +98,7 @@ func (d *demo) serve(ctx context.Context) error {
 	ready, done := make(chan daemon.Addrs, 1), make(chan error, 1)
 	go func() {
 		done <- daemon.Run(ctx, daemon.Options{ConfigFile: d.path("strandline.yaml"), DNS: true, HTTP: true,
-			Version: d.Version, Logger: d.Logger, Ready: func(a daemon.Addrs) { ready <- a }, Pages: http.FileServer(http.Dir(d.Dir))})
+			Version: d.Version, Logger: d.Logger, Ready: func(a daemon.Addrs) { ready <- a }, Pages: web.Dashboard(http.FileServer(http.Dir(d.Dir)))})
 	}()
 	select {
 	case addrs := <-ready:
@@ -118,7 +119,6 @@ func (d *demo) stay(ctx context.Context, a daemon.Addrs) {
 	d.say("\nStill serving; Ctrl-C ends it.")
 	d.say("   dig @%s -p %d api.example.org +subnet=198.19.1.0/24", a.DNS[0].Addr(), a.DNS[0].Port())
 	d.say("   curl -N http://%s/v1/chat/completions -d '{\"model\":\"sim\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'", a.HTTP[0])
-	d.say("   status  http://%s/status", a.Admin)
-	d.say("   report  http://%s/report.html", a.Admin)
+	d.say("   dashboard http://%s/  report http://%s/report.html", a.Admin, a.Admin)
 	<-ctx.Done()
 }

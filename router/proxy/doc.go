@@ -41,7 +41,9 @@
 //	503 no_table, no_region, cancelled; with Retry-After
 //	504 connect_timeout, first_byte_timeout
 //
-// A response that breaks off half way is cut, never ended as if it were whole.
+// A response that breaks off half way is cut, never ended as if it were whole. One
+// that begins while an HTTP/1 client still sends its body ends that client's
+// connection, since nothing else keeps the two apart from the next request.
 //
 // # What it does not do
 //

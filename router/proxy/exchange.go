@@ -162,6 +162,7 @@ func (x *exchange) answered(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return nil // the body is the connection, which may be silent
 	}
+	x.endConnection(res.Header)
 	x.answer = newRegionBody(res.Body, x.p.chunkTimeout, x.cancel)
 	res.Body = x.answer
 	return nil
@@ -182,14 +183,18 @@ func (x *exchange) finish() {
 	}
 }
 
-// stamp completes the header of an answer. Where an HTTP/1 client is still
-// sending, the answer ends the connection, for two reasons. Nobody knows where the
-// next request would begin, the more so if the body was nonsense. And a server
-// that means to keep the connection first takes up to 256 KiB of the body for
-// itself, so the backend would get a body with a hole.
+// stamp names region and table in the header of an answer.
 func (x *exchange) stamp(h http.Header) {
 	h.Set(HeaderRegion, x.to.region)
 	h.Set(HeaderEpoch, x.s.epoch)
+}
+
+// endConnection makes an answer the last one on the connection of an HTTP/1 client
+// that is still sending, for two reasons. Nobody knows where the next request
+// would begin, the more so if the body was nonsense. And a server that means to
+// keep the connection first takes up to 256 KiB of the body for itself, so the
+// backend would get a body with a hole.
+func (x *exchange) endConnection(h http.Header) {
 	if x.in.ProtoMajor == 1 && !x.body.ended() {
 		h.Set("Connection", "close")
 	}
@@ -206,6 +211,7 @@ func (x *exchange) failed(w http.ResponseWriter, out *http.Request, err error) {
 			"method", x.in.Method, "path", x.in.URL.Path, "code", string(f), "error", err)
 	}
 	x.stamp(w.Header())
+	x.endConnection(w.Header())
 	f.write(w)
 }
 
