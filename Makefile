@@ -54,5 +54,5 @@ cover: ## coverage by package
 	$(GO) test -coverprofile=coverage.out ./... && $(GO) tool cover -func=coverage.out | tail -1
 
 .PHONY: lab
-lab: build ## the loop on a real kernel, in network namespaces (root)
+lab: ## the tests that need a real kernel, in network namespaces (root)
 	$(GO) test -count=1 -v -run 'Kernel' ./...

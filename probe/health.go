@@ -16,18 +16,19 @@ const healthBody = 4096
 func CheckHTTP(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("health check %s: %w", url, err)
+		return err
 	}
+	req.Header.Set("User-Agent", "strandline health check")
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("health check: %w", err) // the error names method and URL
+		return err // it names method and URL
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("health check %s: status %d, want 2xx", url, resp.StatusCode)
+		return fmt.Errorf("%s answered %s", url, resp.Status)
 	}
 	if _, err := io.CopyN(io.Discard, resp.Body, healthBody); err != nil && err != io.EOF {
-		return fmt.Errorf("health check %s: %w", url, err)
+		return fmt.Errorf("%s: %w", url, err)
 	}
 	return nil
 }

@@ -139,8 +139,14 @@ func atLeastOne(f *faults, key string, got int) {
 	}
 }
 
+// maxServerID is the longest server_id, as package dnsserver takes it.
+const maxServerID = 63
+
 func (c *Config) checkDNS(f *faults) {
 	checkListen(f, "dns.listen", c.DNS.Listen)
+	if len(c.DNS.ServerID) > maxServerID {
+		f.add("dns.server_id", "write a shorter name", "%d octets, and the answer holds %d", len(c.DNS.ServerID), maxServerID)
+	}
 	if len(c.DNS.Zones) == 0 {
 		f.add("dns.zones", "list at least one zone", "is empty")
 	}

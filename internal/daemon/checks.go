@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -13,13 +11,13 @@ import (
 	"time"
 
 	"strandline/internal/config"
+	"strandline/probe"
 	"strandline/router"
 )
 
 const (
 	settleTime = 5 * time.Second        // how long a first answer waits for health checks to know
 	eagerTime  = 100 * time.Millisecond // between the attempts of a check that does not know yet
-	maxDrained = 64 << 10               // octets of a health answer that are read, so that it ends cleanly
 )
 
 // checkStatus is what one health check knows. It is immutable.
@@ -213,22 +211,5 @@ func (r *checker) tell(c *checkers, s router.State, err error) {
 func (r *checker) attempt(ctx context.Context, client *http.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, r.check.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.check.URL, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("User-Agent", "strandline health check")
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("%s answered %s", r.check.URL, res.Status)
-	}
-	_, err = io.CopyN(io.Discard, res.Body, maxDrained)
-	if err == io.EOF {
-		err = nil
-	}
-	return err
+	return probe.CheckHTTP(ctx, client, r.check.URL)
 }

@@ -24,7 +24,7 @@ type Options struct {
 	DNS        bool   // serve the dns part, which must be configured
 	HTTP       bool   // serve the http part, which must be configured
 
-	Version string          // answer to version.server, and part of the status; empty = not told
+	Version string          // answer to version.server where server_id is set, and part of the status; empty = not told
 	Logger  *slog.Logger    // nil = none
 	Reload  <-chan struct{} // each value asks for a reload (SIGHUP); nil = only by the admin page
 	Ready   func(Addrs)     // called once, when everything is served; may be nil
@@ -152,7 +152,11 @@ func (d *daemon) run(ctx context.Context, cfg *config.Config, socks *sockets) er
 func (d *daemon) first(ctx context.Context, cfg *config.Config, socks *sockets) error {
 	if d.opts.DNS {
 		var err error
-		d.dns, err = dnsserver.New(dnsserver.Options{PacketConns: socks.packets, Listeners: socks.streams, ID: cfg.DNS.ServerID, Version: d.opts.Version})
+		version := "" // who does not want to be named does not want to be read either
+		if cfg.DNS.ServerID != "" {
+			version = d.opts.Version
+		}
+		d.dns, err = dnsserver.New(dnsserver.Options{PacketConns: socks.packets, Listeners: socks.streams, ID: cfg.DNS.ServerID, Version: version})
 		if err != nil {
 			return err
 		}

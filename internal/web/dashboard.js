@@ -35,7 +35,7 @@ function regions(s) {
     used.append(track, `${fixed(100 * r.utilisation, 0)} %`);
     const check = (r.checks || []).map((c) => c.error || `ok in ${fixed(c.took_ms, 1)} ms`).join("; ") || "not checked";
     return row(el("td", r.name), el("td", r.down ? "✗ down" : "✓ up", r.down ? "bad" : "good"),
-      el("td", fixed(r.rate, 1), "n"), used, el("td", fixed(r.price, 3), "n"), el("td", check));
+      el("td", fixed(r.rate, 1), "n"), used, el("td", r.down ? "–" : fixed(r.price, 3), "n"), el("td", check));
   }));
 }
 
