@@ -29,7 +29,7 @@ func TestCheckHTTP(t *testing.T) {
 	}))
 	defer server.Close()
 	for path, want := range map[string]string{
-		"/": "", "/empty": "", "/endless": "", "/down": "/down: status 503, want 2xx",
+		"/": "", "/empty": "", "/endless": "", "/down": "/down answered 503 Service Unavailable",
 	} {
 		err := probe.CheckHTTP(t.Context(), server.Client(), server.URL+path)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
