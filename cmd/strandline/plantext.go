@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"strandline/router"
+)
+
+// frontendColumns print one frontend a line: its largest shares first.
+func frontendColumns(p *router.Plan) []column[router.FrontendPlan] {
+	return []column[router.FrontendPlan]{
+		{"frontend", func(f router.FrontendPlan) string { return f.Name }},
+		{">rate/s", func(f router.FrontendPlan) string { return fmt.Sprintf("%.3f", f.RateHz) }},
+		{">shed/s", func(f router.FrontendPlan) string { return fmt.Sprintf("%.3f", f.ShedHz) }},
+		{">eta max", func(f router.FrontendPlan) string { return fmt.Sprintf("%.4g", f.EtaMax) }},
+		{"shares", func(f router.FrontendPlan) string { return shareText(p, f) }},
+	}
+}
+
+// shareText lists the regions of a frontend by falling share.
+func shareText(p *router.Plan, f router.FrontendPlan) string {
+	order := make([]int, 0, len(f.Shares))
+	for j, share := range f.Shares {
+		if share > 0 {
+			order = append(order, j)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case f.Shares[a] > f.Shares[b]:
+			return -1
+		case f.Shares[a] < f.Shares[b]:
+			return 1
+		}
+		return 0
+	})
+	var parts []string
+	for _, j := range order {
+		parts = append(parts, fmt.Sprintf("%s %.1f%%", p.Regions[j].Name, 100*f.Shares[j]))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
