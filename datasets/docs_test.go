@@ -71,13 +71,13 @@ func keyTables(text string) map[string][]string {
 // keysOf describes the keys of a struct type as the document does.
 func keysOf(row reflect.Type) []string {
 	var keys []string
-	for i := range row.NumField() {
-		key, marks, _ := strings.Cut(row.Field(i).Tag.Get("json"), ",")
+	for field := range row.Fields() {
+		key, marks, _ := strings.Cut(field.Tag.Get("json"), ",")
 		present := "always"
 		if marks != "" {
 			present = "if set"
 		}
-		keys = append(keys, key+": "+typeWord(row.Field(i).Type)+", "+present)
+		keys = append(keys, key+": "+typeWord(field.Type)+", "+present)
 	}
 	return keys
 }

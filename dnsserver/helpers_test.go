@@ -47,7 +47,9 @@ Mixed.Case IN A   192.0.2.6
 `
 
 // point is a *float64 of a latency matrix.
-func point(v float64) *float64 { return &v }
+//
+//go:fix inline
+func point(v float64) *float64 { return new(v) }
 
 // tableOf makes a table with the given shares, a row per frontend f0, f1, …, a
 // column per region r0, r1, …; the network delay grows with the column.
@@ -65,7 +67,7 @@ func tableOf(t testing.TB, epoch uint64, shares [][]float64, clients []router.Cl
 		p.Frontends = append(p.Frontends, router.FrontendPlan{Name: name, RateHz: 1, Shares: row})
 		var delays []*float64
 		for j := range row {
-			delays = append(delays, point(0.01*float64(j+1)))
+			delays = append(delays, new(0.01*float64(j+1)))
 		}
 		w.Latency.Matrix = append(w.Latency.Matrix, delays)
 	}

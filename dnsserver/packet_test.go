@@ -225,24 +225,25 @@ func cell(t *testing.T, reply []byte) string {
 	if m.Rcode == dns.RcodeBadVers {
 		rcode = "BADVERS"
 	}
-	s := rcode
+	var s strings.Builder
+	s.WriteString(rcode)
 	if m.Authoritative {
-		s += "/aa"
+		s.WriteString("/aa")
 	}
-	s += fmt.Sprintf(" %d/%d", len(m.Answer), len(m.Ns))
+	s.WriteString(fmt.Sprintf(" %d/%d", len(m.Answer), len(m.Ns)))
 	if opt := m.IsEdns0(); opt != nil {
-		s += "+opt"
+		s.WriteString("+opt")
 		if opt.Version() != 0 || opt.UDPSize() != 1232 || opt.Hdr.Ttl&0x7fff != 0 {
 			t.Errorf("OPT: %v, want version 0, size 1232, no flag but DO", opt)
 		}
 		for _, o := range opt.Option {
-			s += fmt.Sprintf(",%d", o.Option())
+			s.WriteString(fmt.Sprintf(",%d", o.Option()))
 			if ecs, ok := o.(*dns.EDNS0_SUBNET); ok {
-				s += fmt.Sprintf("(scope%d)", ecs.SourceScope)
+				s.WriteString(fmt.Sprintf("(scope%d)", ecs.SourceScope))
 			}
 		}
 	}
-	return s
+	return s.String()
 }
 
 // checkEcho wants the id, opcode and RD of the query, QR set and RA, Z, AD and CD

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"strandline/datasets"
 )
@@ -247,15 +248,15 @@ func (w *World) checkObjective(p *problems) {
 
 // oneOf accepts the empty string, which stands for the default.
 func oneOf(p *problems, key, got string, want ...string) {
-	list := ""
+	var list strings.Builder
 	for k, v := range want {
 		if got == v || got == "" {
 			return
 		}
 		if k > 0 {
-			list += " or "
+			list.WriteString(" or ")
 		}
-		list += v
+		list.WriteString(v)
 	}
-	p.add(key, "write "+list, "unknown value %q", got)
+	p.add(key, "write "+list.String(), "unknown value %q", got)
 }

@@ -94,15 +94,16 @@ func TestDecodeGood(t *testing.T) {
 
 func TestDecodeProblems(t *testing.T) {
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
-	bomb := "name: a\nlabels: {a: b}\n"
+	var bomb strings.Builder
+	bomb.WriteString("name: a\nlabels: {a: b}\n")
 	for i := range 9 {
 		item := fmt.Sprintf("*a%d", i-1)
 		if i == 0 {
 			item = "{kind: z}"
 		}
-		bomb += fmt.Sprintf("x%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(item+", ", 10), ", "))
+		bomb.WriteString(fmt.Sprintf("x%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(item+", ", 10), ", ")))
 	}
-	bomb += "inners: *a8\n"
+	bomb.WriteString("inners: *a8\n")
 	for name, c := range map[string]struct{ src, want string }{
 		"empty":            {"", "f.yaml:1: is empty; see `strandline config example`"},
 		"comment only":     {"# nothing\n", "f.yaml:1: is empty; see `strandline config example`"},
@@ -137,7 +138,7 @@ func TestDecodeProblems(t *testing.T) {
 		"key not text":     {"name: a\nlabels: {[a]: b}\n", `f.yaml:2:10: labels: has a key that is not text; write a plain word before the colon`},
 		"self":             {"name: a\nmatrix: &m [*m]\n", `aliases repeat more than 10000 values; write the values out; an alias must not contain itself`},
 		"deep":             {"name: a\nmatrix: " + deep, `want a number`},
-		"bomb":             {bomb, "inners: aliases repeat more than 10000 values; write the values out"},
+		"bomb":             {bomb.String(), "inners: aliases repeat more than 10000 values; write the values out"},
 		"undefined alias":  {"name: b\nlabels: *nope\n", "f.yaml:2: is not YAML: unknown anchor 'nope' referenced"},
 		"syntax":           {"name: a\nlabels: {a: b\n", "f.yaml:2: is not YAML: did not find expected ',' or '}'; check"},
 		"first line":       {"{a: b", "f.yaml:1: is not YAML: did not find expected ',' or '}'; check"},

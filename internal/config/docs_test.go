@@ -140,14 +140,14 @@ type fileKey struct {
 // any index.
 func keysOf(prefix string, t reflect.Type) []fileKey {
 	var keys []fileKey
-	for i := range t.NumField() {
-		name, marks, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+	for field := range t.Fields() {
+		name, marks, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if name == "-" {
 			continue
 		}
 		path := prefix + name
 		keys = append(keys, fileKey{path, strings.Contains(marks, "required")})
-		keys = append(keys, keysBelow(path, t.Field(i).Type)...)
+		keys = append(keys, keysBelow(path, field.Type)...)
 	}
 	return keys
 }

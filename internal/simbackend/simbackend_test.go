@@ -232,11 +232,11 @@ func content(t *testing.T, body string) string {
 	if err := json.Unmarshal([]byte(body), &c); err != nil {
 		t.Fatalf("%v in %q", err, body)
 	}
-	var s string
+	var s strings.Builder
 	for _, ch := range c.Choices {
-		s += ch.Text + ch.Message.Content + ch.Delta.Content
+		s.WriteString(ch.Text + ch.Message.Content + ch.Delta.Content)
 	}
-	return s
+	return s.String()
 }
 
 func TestUsageComesWhenAsked(t *testing.T) {
