@@ -46,11 +46,6 @@ odd        IN TYPE65280 \# 3 010203
 Mixed.Case IN A   192.0.2.6
 `
 
-// point is a *float64 of a latency matrix.
-//
-//go:fix inline
-func point(v float64) *float64 { return new(v) }
-
 // tableOf makes a table with the given shares, a row per frontend f0, f1, …, a
 // column per region r0, r1, …; the network delay grows with the column.
 func tableOf(t testing.TB, epoch uint64, shares [][]float64, clients []router.Client, down ...string) *router.Table {
