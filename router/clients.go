@@ -78,6 +78,8 @@ type clientMap struct {
 	entries []clientEntry
 	ranges  []clientRange
 	groups  []clientGroup
+
+	fallback int // the default frontend
 }
 
 // newClientMap takes distinct masked prefixes of one family. What they do not
@@ -89,7 +91,7 @@ func newClientMap(entries []clientEntry, fallback int) clientMap {
 		}
 		return a.prefix.Bits() - b.prefix.Bits()
 	})
-	m := clientMap{entries: entries}
+	m := clientMap{entries: entries, fallback: fallback}
 	m.mark(address{}, -1)
 	open := -1 // the innermost entry around the sweep's position
 	for e := range entries {
@@ -99,7 +101,7 @@ func newClientMap(entries []clientEntry, fallback int) clientMap {
 		open = e
 	}
 	m.closeUntil(open, address{^uint64(0), ^uint64(0)})
-	m.join(fallback)
+	m.join()
 	return m
 }
 
@@ -127,15 +129,12 @@ func (m *clientMap) closeUntil(open int, limit address) int {
 }
 
 // join finds the groups.
-func (m *clientMap) join(fallback int) {
+func (m *clientMap) join() {
 	last := address{^uint64(0), ^uint64(0)}
 	previous := -1
 	for k := range m.ranges {
 		r := &m.ranges[k]
-		f := fallback
-		if r.entry >= 0 {
-			f = m.entries[r.entry].frontend
-		}
+		f := m.frontendOf(r.entry)
 		if k == 0 || f != previous {
 			if k > 0 {
 				m.groups[len(m.groups)-1].last = r.start.before()
@@ -147,9 +146,10 @@ func (m *clientMap) join(fallback int) {
 	}
 }
 
-// find returns the longest entry around the whole prefix a/n, -1 for none, and
-// the length of the largest prefix around a in which every address has a's
-// frontend.
+// find returns the entry that decides for the prefix a/n, -1 for none, and the
+// length of the largest prefix around a in which every address has a's frontend.
+// What decides is the longest entry around the whole prefix; but where the entries
+// inside cover all of it and agree, they do.
 func (m *clientMap) find(a address, n int) (entry, uniform int) {
 	lo, hi := 0, len(m.ranges) // ranges[lo].start <= a < ranges[hi].start
 	for hi-lo > 1 {
@@ -160,11 +160,23 @@ func (m *clientMap) find(a address, n int) (entry, uniform int) {
 			lo = mid
 		}
 	}
-	entry = m.ranges[lo].entry
+	inside := m.ranges[lo].entry
+	entry, uniform = inside, m.groups[m.ranges[lo].group].uniform(a)
 	for entry >= 0 && m.entries[entry].prefix.Bits() > n {
 		entry = m.entries[entry].parent
 	}
-	return entry, m.groups[m.ranges[lo].group].uniform(a)
+	if uniform <= n && m.frontendOf(entry) != m.frontendOf(inside) {
+		entry = inside
+	}
+	return entry, uniform
+}
+
+// frontendOf is the frontend of an entry, or of those that have none.
+func (m *clientMap) frontendOf(entry int) int {
+	if entry < 0 {
+		return m.fallback
+	}
+	return m.entries[entry].frontend
 }
 
 // uniform is the length of the largest prefix around a inside the group: one bit
