@@ -55,7 +55,7 @@ func Create(dir string, m Manifest) (*Writer, error) {
 		return nil, fmt.Errorf("create data set: %w", err)
 	}
 	if len(entries) > 0 {
-		return nil, fmt.Errorf("create data set: %s: %w and is not empty; name another directory or remove it", dir, fs.ErrExist)
+		return nil, fmt.Errorf("create data set: %s holds something already; name another directory, or remove it: %w", dir, fs.ErrExist)
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return nil, fmt.Errorf("create data set: %w", err)
@@ -77,8 +77,11 @@ func Create(dir string, m Manifest) (*Writer, error) {
 func (w *Writer) path(name string) string { return filepath.Join(w.temp, "set", name) }
 
 // Append validates rows and adds them to their kind's file: all of them, or none
-// when one is not valid.
+// when one is not valid. A kind without rows has no file.
 func Append[R Row](w *Writer, rows ...R) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	var row R
 	v := reflect.ValueOf(&row).Elem()
 	f, err := w.file(row.Kind(), v.Type())

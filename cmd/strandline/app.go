@@ -107,6 +107,8 @@ func hints(c *cobra.Command, err error) []string {
 		}
 	case errors.Is(err, errors.ErrUnsupported):
 		return []string{"this system or host cannot do that; the simulated Internet works everywhere: --sim earth"}
+	case errors.Is(err, os.ErrPermission) && strings.HasPrefix(c.CommandPath(), "strandline serve "):
+		return []string{"ports below 1024 need the capability cap_net_bind_service: sudo setcap cap_net_bind_service+ep $(command -v strandline), or a systemd unit (docs/operations.md)"}
 	case errors.Is(err, os.ErrPermission) && strings.HasPrefix(c.CommandPath(), "strandline lab "):
 		return []string{"network namespaces need root: sudo " + c.CommandPath()}
 	}

@@ -97,8 +97,8 @@ func explainColumns() []column[router.ExplainedRegion] {
 		{"region", func(r router.ExplainedRegion) string { return r.Name }},
 		{">share", func(r router.ExplainedRegion) string { return fmt.Sprintf("%.1f%%", 100*r.Share) }},
 		{">latency ms", func(r router.ExplainedRegion) string { return fmt.Sprintf("%.1f", r.LatencyMS) }},
-		{">price s", func(r router.ExplainedRegion) string { return fmt.Sprintf("%.4f", r.PriceS) }},
-		{">cost ms", func(r router.ExplainedRegion) string { return fmt.Sprintf("%.1f", r.CostMS) }},
+		{">price s", func(r router.ExplainedRegion) string { return unlessDown(r, "%.4f", r.PriceS) }},
+		{">cost ms", func(r router.ExplainedRegion) string { return unlessDown(r, "%.1f", r.CostMS) }},
 		{"", func(r router.ExplainedRegion) string {
 			if r.Down {
 				return "down"
@@ -106,4 +106,13 @@ func explainColumns() []column[router.ExplainedRegion] {
 			return ""
 		}},
 	}
+}
+
+// unlessDown hides the figures of a region that is down: it is priced as idle,
+// which would make it look the best.
+func unlessDown(r router.ExplainedRegion, format string, v float64) string {
+	if r.Down {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
 }

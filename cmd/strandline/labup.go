@@ -31,7 +31,8 @@ func (o *labOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.name, "name", defaultLab, "name of the lab, the first part of its namespaces' names")
 	f.StringVar(&o.kind, "kind", "three", "three or chain")
-	f.StringToStringVar(&o.delays, "delay", nil, "one-way delays of the regions of three (default a=5ms,b=20ms,c=40ms)")
+	f.StringToStringVar(&o.delays, "delay", nil, "one-way `REGION=DELAY,...` of the regions of three (default a=5ms,b=20ms,c=40ms)")
+	f.Lookup("delay").DefValue = "" // cobra would print []
 	f.IntVar(&o.width, "width", 4, "parallel paths of chain, 1 to 9")
 	f.BoolVar(&o.foreground, "foreground", false, "keep the lab up in this process until Ctrl-C")
 }
@@ -153,8 +154,11 @@ func spawnLab(ctx context.Context, o *labOptions) error {
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(os.Interrupt) })
 	defer stop()
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		werr := cmd.Wait()
-		return fmt.Errorf("the lab did not come up: %s (%v)", strings.TrimSpace(talk.String()), werr)
+		if cmd.Wait(); talk.Len() == 0 {
+			return errors.New("the lab did not come up, and its process did not say why")
+		}
+		fmt.Fprint(os.Stderr, talk.String()) // it has said itself what was wrong
+		return childError{exitFailed}
 	}
 	return cmd.Process.Release()
 }
