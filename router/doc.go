@@ -1,7 +1,7 @@
 // Package router decides which region serves which request. It holds the
-// routing problem (World), its optimum (Solve, a Plan), the immutable snapshot
-// that servers answer from (Table), the reasons for one answer (Explanation)
-// and the up/down state machine of a region (Health).
+// routing problem (World), its optimum (Solve, a Plan), the controller that follows
+// it (DGD), the immutable snapshot that servers answer from (Table), the reasons for
+// one answer (Explanation) and the up/down state machine of a region (Health).
 //
 // # Model
 //
@@ -23,6 +23,17 @@
 // region has less. Rates, workloads, prices and the cost are unique; the shares
 // often are not, since any cycle of used arcs can be rotated.
 //
+// A service-rate function belongs to a family (the kinds of Service) or runs
+// through measured points; FitCurve and Fit find its parameters. World.Curve is
+// what counts of a region: the requests inside, or for ObjectiveTTFT the weighted
+// sum of those in prefill and all, within Region.MaxRateHz.
+//
+// Where requests differ the world has classes. A class has its own rates, hosts,
+// work per request and price of being refused, and is one more row per frontend in
+// the program above: r_j is the sum of rate, work and share over all rows. Rules
+// (residency, limits, hosts) take arcs away, and keep the reason (Excluded). Money
+// adds gamma seconds per dollar to the cost of an arc.
+//
 // Prices certify a plan: for any p, with r_j(p) the rate at which region j's
 // price is p,
 //
@@ -35,6 +46,12 @@
 // price; then every demand is feasible and no region runs beyond the workload at
 // which its price is that constant.
 //
+// # Control
+//
+// DGD is distributed gradient descent with delayed state: it moves one frontend's
+// shares towards the optimum without asking anybody, between plans or without any.
+// EtaMax is how large its step may be for the delays, which every Plan carries.
+//
 // # Answers
 //
 // A Table maps a client prefix to a frontend by longest prefix, and a hash of
@@ -42,6 +59,15 @@
 // hashing of the frontend's shares. So an answer depends on the table and the
 // client alone: two servers with the same table agree, and a new table moves few
 // clients. Match.Scope is the prefix length that the answer holds for (RFC 7871).
+//
+// # Policies
+//
+// A Policy chooses a region for each request of one frontend. Policies lists those
+// that exist, each with what it is allowed to see (Sight); the view that it is
+// given holds nothing else. The same code runs in a router and in the simulators.
+// SlotTable and Sessions keep sessions where they are while shares change; Hedge
+// says when a duplicate against a straggler pays; EqualFinish, Knapsack, TrendShares
+// and Diffuse are the split rules that stand alone.
 //
 // # Units
 //
@@ -52,6 +78,6 @@
 // # What it does not do
 //
 // The package is pure: it reads no clock, opens no socket, starts no goroutine,
-// draws no random number and reads no file. It measures nothing (latency rows
-// come in through WorldFrom) and sends nothing.
+// draws chance only from a source that it is given, and reads no file. It measures
+// nothing (latency rows come in through WorldFrom) and sends nothing.
 package router

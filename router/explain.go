@@ -18,7 +18,8 @@ type Explanation struct {
 	Key      netip.Prefix `json:"key,omitzero"`
 	Hash     string       `json:"hash"` // 16 hexadecimal digits
 
-	Regions    []ExplainedRegion `json:"regions"`    // every allowed region, in the order of the world
+	Regions    []ExplainedRegion `json:"regions"` // every allowed region, in the order of the world
+	Excluded   []ExcludedRegion  `json:"excluded,omitempty"`
 	Candidates []string          `json:"candidates"` // best first
 	Region     string            `json:"region"`     // the answer
 	Usable     bool              `json:"usable"`     // false = every allowed region is down
@@ -37,8 +38,15 @@ type ExplainedRegion struct {
 	Share     float64 `json:"share"`
 	PriceS    float64 `json:"price_s"`
 	LatencyMS float64 `json:"latency_ms"` // network part as the objective counts it
-	CostMS    float64 `json:"cost_ms"`    // price and latency together: what the optimum equalises
+	CostMS    float64 `json:"cost_ms"`    // price and latency together, with money where it counts: what the optimum equalises
 	Down      bool    `json:"down,omitempty"`
+}
+
+// ExcludedRegion is a region that the client's frontend may not use, for all
+// classes of requests.
+type ExcludedRegion struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // Explain says how the table answers a client that asks for name (lower case).
@@ -52,6 +60,7 @@ func (t *Table) Explain(name string, client netip.Prefix) Explanation {
 		Regions: t.explainRegions(m.Frontend), Region: t.RegionName(j), Usable: ok,
 		Epoch: t.epoch, Overloaded: t.plan.Overloaded, ShedShare: t.ShedShare(m.Frontend), Down: t.DownNames(),
 	}
+	e.Excluded = t.explainExcluded(m.Frontend)
 	if finite(t.plan.Gap) {
 		e.Gap = &t.plan.Gap
 	}
@@ -73,6 +82,16 @@ func (t *Table) explainRegions(i int) []ExplainedRegion {
 			Name: t.RegionName(j), Share: t.plan.Frontends[i].Shares[j], PriceS: t.plan.Regions[j].PriceS,
 			LatencyMS: 1000 * c, CostMS: 1000 * t.costS(i, j), Down: t.down[j],
 		})
+	}
+	return out
+}
+
+func (t *Table) explainExcluded(i int) []ExcludedRegion {
+	var out []ExcludedRegion
+	for j := range t.world.Regions {
+		if reason := t.world.Excluded(i, j); reason != "" {
+			out = append(out, ExcludedRegion{t.RegionName(j), reason})
+		}
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 type RegionsFile struct {
 	Frontends []Frontend `yaml:"frontends,omitempty"` // override the rates and places of measured ones
 	Regions   []Region   `yaml:"regions"`
+	Classes   []Class    `yaml:"classes,omitempty"` // their rates replace those of the frontends
 	Objective Objective  `yaml:"objective,omitempty"`
 }
 
@@ -39,7 +40,12 @@ func (f RegionsFile) World(latencies []datasets.Latency, rows []datasets.Fronten
 	if f.Objective.Network == "" {
 		f.Objective.Network = KindRTT
 	}
-	w.Objective = f.Objective
+	w.Objective, w.Classes = f.Objective, f.Classes
+	for i := range w.Frontends {
+		if len(f.Classes) > 0 {
+			w.Frontends[i].RateHz = 0
+		}
+	}
 	return checked(w, notes)
 }
 

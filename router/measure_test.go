@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -86,9 +87,9 @@ func TestRegionsFileOverridesMeasuredFrontends(t *testing.T) {
 	if err != nil || len(notes) != 0 {
 		t.Fatalf("error %v, notes %q", err, notes)
 	}
-	if len(w.Frontends) != 2 || w.Frontends[0] != (router.Frontend{Name: "nyc", RateHz: 3, Lat: 40, Lon: -74}) ||
-		w.Frontends[1] != (router.Frontend{Name: "lon", RateHz: 1, Lat: 51, Lon: -0.1}) {
-		t.Errorf("frontends: got %+v", w.Frontends)
+	want := []router.Frontend{{Name: "nyc", RateHz: 3, Lat: 40, Lon: -74}, {Name: "lon", RateHz: 1, Lat: 51, Lon: -0.1}}
+	if !reflect.DeepEqual(w.Frontends, want) {
+		t.Errorf("frontends: got %+v, want %+v", w.Frontends, want)
 	}
 	if w.Objective.Network != "rtt" || w.Objective.Shed.PriceS != 9 {
 		t.Errorf("objective: got %+v", w.Objective)

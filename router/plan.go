@@ -3,6 +3,7 @@ package router
 import (
 	"encoding/json"
 	"math"
+	"slices"
 
 	"strandline/datasets"
 )
@@ -11,22 +12,34 @@ import (
 // Regions and Frontends are in the order of the World it was made for.
 type Plan struct {
 	MeanLatencyS float64 // of the served requests, network part as the objective counts it; 0 where nothing is served
-	Cost         float64 // requests in the system, plus the price of what is shed: what was minimised
+	MeanTTFTS    float64 // the part of it up to the first token; for ObjectiveTTFT only
+	MoneyPerS    float64 // what the regions charge, dollars per second
+	Cost         float64 // what was minimised: requests in the system, weighted and with the money where the objective says so, plus the price of what is shed
 	Gap          float64 // (Cost - lower bound)/Cost; NaN where Overloaded
 	Iterations   int     // Newton steps
 	ElapsedMS    float64 // set by the caller; this package reads no clock
 	Overloaded   bool    // demand exceeds capacity and nothing may be shed: shares only, no optimum (Replan)
 	Regions      []RegionPlan
 	Frontends    []FrontendPlan
+	Classes      []ClassPlan // in the order of the World; nil where it has none
+}
+
+// ClassPlan is what a plan does with one class of requests. The Frontends of the
+// Plan itself hold all classes together.
+type ClassPlan struct {
+	Name      string
+	RateHz    float64 // arriving, shed ones included
+	ShedHz    float64 // refused
+	Frontends []FrontendPlan
 }
 
 // RegionPlan is what a plan does to one region.
 type RegionPlan struct {
 	Name        string
-	RateHz      float64 // arriving
+	RateHz      float64 // arriving; in units of work where classes have work factors
 	Workload    float64 // requests inside; +Inf where Overloaded and the rate is at capacity
-	PriceS      float64 // marginal cost; these prices give the plan's lower bound
-	Utilisation float64 // RateHz over capacity
+	PriceS      float64 // marginal cost, above the curve's own at Region.MaxRateHz; these prices give the plan's lower bound
+	Utilisation float64 // RateHz over what the service can do
 }
 
 // FrontendPlan is what one frontend does with its requests.
@@ -36,13 +49,10 @@ type FrontendPlan struct {
 	ShedHz float64   // refused
 	Shares []float64 // per region, fractions of RateHz; they and ShedHz/RateHz sum to 1
 
-	// EtaMax is the simple bound of the gradient step, in shares per second and
-	// second of price: a/(2 tau Lam h), the least over the regions used, where Lam
-	// is the rate of all frontends that use the region. It is sufficient for local
-	// stability when delays and regions are equal (where it is at most a factor
-	// pi/2 below the critical step) and a rule of thumb otherwise: unequal
-	// instances with a critical step of 0.37 times it are known, so take a quarter
-	// and watch for oscillation. +Inf where no delay limits it.
+	// EtaMax is the largest gradient step of DGD known to be locally stable, in
+	// shares per second and second of price: the function EtaMax without delays but
+	// those of the network. A control loop has more (Loop), and noise: take a
+	// quarter. +Inf where no delay limits it.
 	EtaMax float64
 }
 
@@ -75,6 +85,8 @@ func (n number) MarshalJSON() ([]byte, error) {
 
 type planJSON struct {
 	MeanLatencyS number         `json:"mean_latency_s"`
+	MeanTTFTS    number         `json:"mean_ttft_s,omitempty"`
+	MoneyPerS    number         `json:"dollars_per_s,omitempty"`
 	Cost         number         `json:"cost"`
 	Gap          number         `json:"gap"`
 	Iterations   int            `json:"iterations"`
@@ -82,6 +94,14 @@ type planJSON struct {
 	Overloaded   bool           `json:"overloaded,omitempty"`
 	Regions      []regionJSON   `json:"regions"`
 	Frontends    []frontendJSON `json:"frontends"`
+	Classes      []classJSON    `json:"classes,omitempty"`
+}
+
+type classJSON struct {
+	Name      string         `json:"name"`
+	RateHz    number         `json:"rate"`
+	ShedHz    number         `json:"shed"`
+	Frontends []frontendJSON `json:"frontends"`
 }
 
 type regionJSON struct {
@@ -104,89 +124,141 @@ type frontendJSON struct {
 // name to share, without the regions that get nothing; what is not finite is null.
 func (p *Plan) MarshalJSON() ([]byte, error) {
 	out := planJSON{
-		MeanLatencyS: number(p.MeanLatencyS), Cost: number(p.Cost), Gap: number(p.Gap),
+		MeanLatencyS: number(p.MeanLatencyS), MeanTTFTS: number(p.MeanTTFTS), MoneyPerS: number(p.MoneyPerS),
+		Cost: number(p.Cost), Gap: number(p.Gap),
 		Iterations: p.Iterations, ElapsedMS: number(p.ElapsedMS), Overloaded: p.Overloaded,
-		Regions: []regionJSON{}, Frontends: []frontendJSON{},
+		Regions: []regionJSON{}, Frontends: p.frontendsJSON(p.Frontends),
 	}
 	for _, r := range p.Regions {
 		out.Regions = append(out.Regions, regionJSON{r.Name, number(r.RateHz), number(r.Workload), number(r.PriceS), number(r.Utilisation)})
 	}
-	for _, f := range p.Frontends {
+	for _, c := range p.Classes {
+		out.Classes = append(out.Classes, classJSON{c.Name, number(c.RateHz), number(c.ShedHz), p.frontendsJSON(c.Frontends)})
+	}
+	return json.Marshal(out)
+}
+
+func (p *Plan) frontendsJSON(frontends []FrontendPlan) []frontendJSON {
+	out := []frontendJSON{}
+	for _, f := range frontends {
 		shares := map[string]number{}
 		for j, share := range f.Shares {
 			if share > 0 {
 				shares[p.Regions[j].Name] = number(share)
 			}
 		}
-		out.Frontends = append(out.Frontends, frontendJSON{f.Name, number(f.RateHz), number(f.ShedHz), shares, number(f.EtaMax)})
+		out = append(out, frontendJSON{f.Name, number(f.RateHz), number(f.ShedHz), shares, number(f.EtaMax)})
 	}
-	return json.Marshal(out)
+	return out
 }
 
-// newPlan works out everything about the shares x (row by row, shed requests
+// newPlan works out everything about the shares x (row by row of q, shed requests
 // being what a row lacks to 1) at the given prices, except the gap.
-func newPlan(w *World, x [][]float64, pricesS []float64) *Plan {
-	p := &Plan{Regions: make([]RegionPlan, len(w.Regions)), Frontends: make([]FrontendPlan, len(w.Frontends))}
-	users := make([]float64, len(w.Regions)) // the rate of all frontends that use a region
-	network, served := 0.0, 0.0
-	for i, f := range w.Frontends {
-		kept := 0.0
-		for j, share := range x[i] {
-			if share == 0 {
-				continue
-			}
-			c, _ := w.NetworkS(i, j)
-			kept += share
-			network += f.RateHz * share * c
-			p.Regions[j].RateHz += f.RateHz * share
-			users[j] += f.RateHz
-		}
-		shed := 0.0
-		if w.Objective.Shed != nil {
-			shed = max(0, f.RateHz*(1-kept))
-		}
-		served += f.RateHz - shed
-		p.Frontends[i] = FrontendPlan{Name: f.Name, RateHz: f.RateHz, ShedHz: shed, Shares: x[i]}
+func newPlan(q *problem, x []float64, pricesS []float64) *Plan {
+	w, b := q.world, len(q.curves)
+	p := &Plan{Regions: make([]RegionPlan, b), Frontends: make([]FrontendPlan, len(w.Frontends))}
+	for _, c := range w.Classes {
+		p.Classes = append(p.Classes, ClassPlan{Name: c.Name, Frontends: make([]FrontendPlan, len(w.Frontends))})
 	}
-	inside := 0.0
-	for j := range p.Regions {
-		p.setRegion(j, w.Regions[j], pricesS[j])
-		inside += p.Regions[j].Workload
+	network := 0.0
+	for k := range q.rows {
+		network += p.addRow(q, k, x[k*b:k*b+b])
 	}
-	p.Cost = network + inside
-	if served > 0 {
-		p.MeanLatencyS = p.Cost / served
-	}
-	if s := w.Objective.Shed; s != nil {
-		p.Cost += s.PriceS * (w.DemandHz() - served)
-	}
+	served := 0.0
 	for i := range p.Frontends {
-		p.Frontends[i].EtaMax = p.etaMax(w, i, users)
+		served += p.Frontends[i].RateHz - p.Frontends[i].ShedHz
+	}
+	load, inside, early := q.arrivingHz(x), 0.0, 0.0
+	for j, r := range w.Regions {
+		p.Regions[j] = newRegionPlan(r, load[j], pricesS[j])
+		inside += p.Regions[j].Workload
+		p.Cost += q.curves[j].Workload(load[j])
+		if w.Objective.Kind == ObjectiveTTFT {
+			early += r.Prefill.Workload(load[j])
+		}
+	}
+	if served > 0 {
+		p.MeanLatencyS = (network + inside) / served
+	}
+	if served > 0 && w.Objective.Kind == ObjectiveTTFT {
+		p.MeanTTFTS = (network + early) / served
+	}
+	for i, eta := range EtaMax(w, p, Loop{}) {
+		p.Frontends[i].EtaMax = eta
+		for c := range p.Classes {
+			p.Classes[c].Frontends[i].EtaMax = eta
+		}
 	}
 	return p
 }
 
-func (p *Plan) setRegion(j int, r Region, priceS float64) {
-	rp := &p.Regions[j]
-	rp.Name, rp.PriceS = r.Name, priceS
-	rp.Workload = r.Service.Workload(rp.RateHz)
-	rp.Utilisation = rp.RateHz / r.Service.CapacityHz()
-}
-
-// etaMax is documented at FrontendPlan.EtaMax. The delay that counts is the
-// one-way tau, since the loop delay of an arc is 2 tau whatever the objective.
-func (p *Plan) etaMax(w *World, i int, users []float64) float64 {
-	bound := math.Inf(1)
-	for j, share := range p.Frontends[i].Shares {
-		tau, _ := w.OneWayS(i, j)
-		if share == 0 || tau == 0 || users[j] == 0 {
+// addRow enters what row k of q does, and its part of the cost but for what it
+// costs inside the regions. It returns the requests on the network.
+func (p *Plan) addRow(q *problem, k int, x []float64) (network float64) {
+	r, w := q.rows[k], q.world
+	row := FrontendPlan{Name: w.Frontends[r.frontend].Name, RateHz: r.rateHz + r.lostHz, ShedHz: r.lostHz, Shares: x}
+	kept := 0.0
+	for j, share := range x {
+		if share == 0 {
 			continue
 		}
-		rate, s := p.Regions[j].RateHz, w.Regions[j].Service
-		if rate >= s.CapacityHz() {
-			return 0
-		}
-		bound = min(bound, s.Slope(rate)/(2*tau*users[j]*s.Stiffness(rate)))
+		kept += share
+		network += r.rateHz * share * w.networkS(r.frontend, j)
+		p.Cost += r.rateHz * share * q.arcS[k*len(x)+j]
+		p.MoneyPerS += r.rateHz * share * w.dollars(j, r.tokens)
 	}
-	return bound
+	if !math.IsInf(r.shedS, 1) {
+		row.ShedHz = max(0, r.rateHz*(1-kept))
+		p.Cost += row.ShedHz * r.shedS
+	}
+	if r.class < 0 {
+		p.Frontends[r.frontend] = row
+		return network
+	}
+	c := &p.Classes[r.class]
+	c.RateHz, c.ShedHz = c.RateHz+row.RateHz, c.ShedHz+row.ShedHz
+	c.Frontends[r.frontend] = row
+	p.Frontends[r.frontend].join(row)
+	return network
+}
+
+// join adds the requests of one class to f. Shares are weighted by the rates; those
+// of a frontend without demand are the first class's.
+func (f *FrontendPlan) join(row FrontendPlan) {
+	if f.Shares == nil {
+		f.Name, f.Shares = row.Name, slices.Clone(row.Shares)
+	} else if all := f.RateHz + row.RateHz; all > 0 {
+		for j := range f.Shares {
+			f.Shares[j] = (f.RateHz*f.Shares[j] + row.RateHz*row.Shares[j]) / all
+		}
+	}
+	f.RateHz, f.ShedHz = f.RateHz+row.RateHz, f.ShedHz+row.ShedHz
+}
+
+func newRegionPlan(r Region, rateHz, priceS float64) RegionPlan {
+	c := r.Service.Curve()
+	return RegionPlan{Name: r.Name, RateHz: rateHz, PriceS: priceS, Workload: c.Workload(rateHz), Utilisation: rateHz / c.CapacityHz()}
+}
+
+// fits reports whether the plan is for the frontends, classes and regions of w.
+func (p *Plan) fits(w *World) bool {
+	if len(p.Frontends) != len(w.Frontends) || len(p.Regions) != len(w.Regions) || len(p.Classes) != len(w.Classes) {
+		return false
+	}
+	for i, f := range w.Frontends {
+		if p.Frontends[i].Name != f.Name {
+			return false
+		}
+	}
+	for j, r := range w.Regions {
+		if p.Regions[j].Name != r.Name {
+			return false
+		}
+	}
+	for c, k := range w.Classes {
+		if p.Classes[c].Name != k.Name {
+			return false
+		}
+	}
+	return true
 }

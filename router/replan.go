@@ -25,30 +25,36 @@ func Replan(w *World, down []string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := rest.planRest()
-	for i, f := range w.Frontends {
-		if rest.Frontends[i].RateHz != f.RateHz {
-			p.Frontends[i].RateHz, p.Frontends[i].ShedHz = f.RateHz, f.RateHz
-		}
-	}
-	return p, nil
+	q := newProblem(rest)
+	q.strand()
+	return q.plan(), nil
 }
 
-func (w *World) planRest() *Plan {
+// strand gives up the demand of rows that have no region and may not shed.
+func (q *problem) strand() {
+	for k := range q.rows {
+		r := &q.rows[k]
+		if least, _ := q.workRange(k); math.IsInf(least, 1) && math.IsInf(r.shedS, 1) {
+			r.rateHz, r.lostHz = 0, r.rateHz
+		}
+	}
+}
+
+func (q *problem) plan() *Plan {
 	var faults problems
-	if w.Objective.Shed == nil {
-		w.checkDemand(&faults)
+	if !q.mayShed() {
+		q.checkDemand(&faults)
 	}
 	if len(faults) == 0 {
-		if p, err := solve(w, SolveOptions{}); err == nil {
+		if p, err := solve(q, SolveOptions{}); err == nil {
 			return p
 		}
 	}
-	return overloaded(w)
+	return overloaded(q)
 }
 
-// without is w in which no frontend may use the named regions, and a frontend
-// that thereby has none left has no demand. What does not change is shared.
+// without is w in which no frontend may use the named regions. What does not
+// change is shared.
 func (w *World) without(down []string) (*World, error) {
 	gone := make([]bool, len(w.Regions))
 	for _, name := range down {
@@ -59,7 +65,6 @@ func (w *World) without(down []string) (*World, error) {
 		gone[j] = true
 	}
 	rest := *w
-	rest.Frontends = slices.Clone(w.Frontends)
 	rest.Latency.Matrix = make([][]*float64, len(w.Latency.Matrix))
 	for i, row := range w.Latency.Matrix {
 		left := slices.Clone(row)
@@ -68,19 +73,21 @@ func (w *World) without(down []string) (*World, error) {
 				left[j] = nil
 			}
 		}
-		if !slices.ContainsFunc(left, func(v *float64) bool { return v != nil }) {
-			rest.Frontends[i].RateHz = 0
-		}
 		rest.Latency.Matrix[i] = left
 	}
 	return &rest, nil
 }
 
-func overloaded(w *World) *Plan {
-	p := newPlan(w, w.byCapacity(), make([]float64, len(w.Regions)))
-	for j, r := range w.Regions {
-		p.Regions[j].PriceS = r.Service.PriceS(min(p.Regions[j].RateHz, overloadUtilisation*r.Service.CapacityHz()))
+func overloaded(q *problem) *Plan {
+	b := len(q.curves)
+	capacity := make([]float64, b)
+	for j, c := range q.curves {
+		capacity[j] = c.CapacityHz()
 	}
-	p.Overloaded, p.Gap, p.Cost, p.MeanLatencyS = true, math.NaN(), math.Inf(1), math.Inf(1)
+	p := newPlan(q, q.spread(capacity), make([]float64, b))
+	for j, c := range q.curves {
+		p.Regions[j].PriceS = c.PriceS(min(p.Regions[j].RateHz, overloadUtilisation*capacity[j]))
+	}
+	p.Overloaded, p.Gap, p.Cost, p.MeanLatencyS, p.MeanTTFTS = true, math.NaN(), math.Inf(1), math.Inf(1), 0
 	return p
 }

@@ -1,80 +1,109 @@
 package router
 
-import "math"
+// Kinds of a Service. With rho = r/mu, the rate l(N), its inverse N(r) and the
+// price dN/dr are:
+//
+//	hyperbolic             l = mu N/(kappa+N)               N = kappa r/(mu-r)               p = mu kappa/(mu-r)^2
+//	generalised_hyperbolic l = mu N/(kappa^q+N^q)^(1/q)     N = kappa rho/(1-rho^q)^(1/q)    p = (kappa/mu)(1-rho^q)^-(1+1/q)
+//	exponential            l = mu(1 - exp(-N/kappa))        N = -kappa ln(1-rho)             p = kappa/(mu-r)
+//	mm1                    hyperbolic with kappa = 1
+//	mmc                    N = c rho + C(c,rho) rho/(1-rho), C being Erlang's delay formula
+//	piecewise_linear       straight lines through (0,0) and the points, concave, flat after the last
+//	table                  a smooth concave curve through measured points
+//
+// Hyperbolic is the server whose batch latency grows linearly with the batch,
+// alpha + beta N, with mu = 1/beta and kappa = alpha/beta.
+const (
+	KindHyperbolic  = "hyperbolic"
+	KindGeneralised = "generalised_hyperbolic"
+	KindExponential = "exponential"
+	KindMM1         = "mm1"
+	KindMMC         = "mmc"
+	KindPiecewise   = "piecewise_linear"
+	KindTable       = "table"
+)
 
-// KindHyperbolic names the service family l(N) = mu N/(kappa+N): the rate of a
-// server whose batch latency grows linearly with the batch, alpha + beta N, with
-// mu = 1/beta and kappa = alpha/beta. With kappa = 1 it is the M/M/1 queue as a
-// fluid.
-const KindHyperbolic = "hyperbolic"
+// DefaultLineSmoothing is the Smoothing of a Service of KindPiecewise that
+// does not set it.
+const DefaultLineSmoothing = 0.01
 
-// Service is the service-rate function l of a region: how many requests per
-// second it completes with N requests inside. Only Kind KindHyperbolic exists;
-// the methods are all that the rest of the package knows of a family.
+// Service is the service-rate function l of a region as a world file writes it:
+// how many requests per second it completes with N requests inside. Kind says
+// which other fields count. Its methods build the Curve anew on each call; what
+// asks often keeps the Curve.
 type Service struct {
-	Kind  string  `yaml:"kind" json:"kind"`
-	Mu    float64 `yaml:"mu" json:"mu"`       // the supremum of l, requests/s; above 0
-	Kappa float64 `yaml:"kappa" json:"kappa"` // the workload at which l is mu/2, requests; above 0
+	Kind    string  `yaml:"kind" json:"kind"`
+	Mu      float64 `yaml:"mu,omitempty" json:"mu,omitempty"`           // the supremum of l, requests/s, all servers together; above 0
+	Kappa   float64 `yaml:"kappa,omitempty" json:"kappa,omitempty"`     // the workload that sets the scale, requests (hyperbolic: where l is mu/2); above 0
+	Q       float64 `yaml:"q,omitempty" json:"q,omitempty"`             // generalised_hyperbolic: the sharpness of the knee; 1 is hyperbolic
+	Servers int     `yaml:"servers,omitempty" json:"servers,omitempty"` // mmc: how many servers of rate mu/servers
+
+	// Points are measured rates (table) or the corners of the lines
+	// (piecewise_linear) by rising workload; the origin goes without saying. Of a
+	// table only what is on the concave envelope up to the greatest rate counts: a
+	// dip or a decline behind the peak is nothing that an allocation should aim at.
+	Points []Point `yaml:"points,omitempty" json:"points,omitempty"`
+
+	// Smoothing is how much of its slope a line of piecewise_linear gains and
+	// loses between its ends, a fraction in (0, 1]; 0 means DefaultLineSmoothing.
+	// Without it the price would be a step function, which names no rate.
+	Smoothing float64 `yaml:"smoothing,omitempty" json:"smoothing,omitempty"`
 }
 
-// RateHz is l(N), the requests per second completed at the given workload.
-func (s Service) RateHz(workload float64) float64 {
-	return s.Mu * workload / (s.Kappa + workload)
+// Point is one point of a service-rate function.
+type Point struct {
+	Workload float64 `yaml:"n" json:"n"`       // requests inside
+	RateHz   float64 `yaml:"rate" json:"rate"` // completed, requests/s
 }
 
-// CapacityHz is the supremum of RateHz; no finite workload reaches it.
-func (s Service) CapacityHz() float64 { return s.Mu }
+// Curve is the service-rate function ready for use. A service that passes
+// World.Validate has one; for others the result means nothing.
+func (s Service) Curve() Curve { return newCurve(s.family()) }
 
-// Workload is N(r), the inverse of RateHz. It is +Inf from CapacityHz on.
-func (s Service) Workload(rateHz float64) float64 {
-	if rateHz >= s.Mu {
-		return math.Inf(1)
+func (s Service) family() family {
+	switch s.Kind {
+	case KindGeneralised:
+		return generalised{mu: s.Mu, kappa: s.Kappa, q: s.Q}
+	case KindExponential:
+		return exponential{mu: s.Mu, kappa: s.Kappa}
+	case KindMM1:
+		return hyperbolic{mu: s.Mu, kappa: 1}
+	case KindMMC:
+		return erlang{mu: s.Mu, servers: s.Servers}
+	case KindPiecewise:
+		return newLines(s.Points, s.Smoothing)
+	case KindTable:
+		return newTableCurve(s.Points)
 	}
-	return s.Kappa * rateHz / (s.Mu - rateHz)
+	return hyperbolic{mu: s.Mu, kappa: s.Kappa}
 }
 
-// PriceS is the marginal cost dN/dr = 1/l'(N) at the given rate, in seconds. It
-// is +Inf from CapacityHz on.
-func (s Service) PriceS(rateHz float64) float64 {
-	if rateHz >= s.Mu {
-		return math.Inf(1)
-	}
-	return s.Mu * s.Kappa / ((s.Mu - rateHz) * (s.Mu - rateHz))
-}
+// RateHz is Curve.RateHz.
+func (s Service) RateHz(workload float64) float64 { return s.Curve().RateHz(workload) }
 
-// IdlePriceS is the price at rate 0, below which RateAtHz is 0.
-func (s Service) IdlePriceS() float64 { return s.Kappa / s.Mu }
+// CapacityHz is Curve.CapacityHz.
+func (s Service) CapacityHz() float64 { return s.Curve().CapacityHz() }
 
-// RateAtHz is the rate at which the price is priceS: the inverse of PriceS, and
-// 0 below IdlePriceS.
-func (s Service) RateAtHz(priceS float64) float64 {
-	if priceS <= s.IdlePriceS() {
-		return 0
-	}
-	return s.Mu - math.Sqrt(s.Kappa*s.Mu/priceS)
-}
+// Workload is Curve.Workload.
+func (s Service) Workload(rateHz float64) float64 { return s.Curve().Workload(rateHz) }
 
-// RateSlope is the derivative of RateAtHz with respect to the price, from the
-// right at IdlePriceS, in requests/s per second of price.
-func (s Service) RateSlope(priceS float64) float64 {
-	if priceS < s.IdlePriceS() {
-		return 0
-	}
-	return 0.5 * math.Sqrt(s.Kappa*s.Mu) * math.Pow(priceS, -1.5)
-}
+// PriceS is Curve.PriceS.
+func (s Service) PriceS(rateHz float64) float64 { return s.Curve().PriceS(rateHz) }
 
-// Conjugate is N*(p) = p r(p) - N(r(p)), the convex conjugate of Workload at the
-// price p, in requests.
-func (s Service) Conjugate(priceS float64) float64 {
-	r := s.RateAtHz(priceS)
-	return priceS*r - s.Workload(r)
-}
+// IdlePriceS is Curve.IdlePriceS.
+func (s Service) IdlePriceS() float64 { return s.Curve().IdlePriceS() }
 
-// Slope is a = l'(N), in 1/s, at the given rate.
-func (s Service) Slope(rateHz float64) float64 { return 1 / s.PriceS(rateHz) }
+// RateAtHz is Curve.RateAtHz.
+func (s Service) RateAtHz(priceS float64) float64 { return s.Curve().RateAtHz(priceS) }
 
-// Stiffness is h = d(1/l')/dN = -l”/(l')^2 at the given rate: how fast the price
-// rises with the workload, in seconds per request.
-func (s Service) Stiffness(rateHz float64) float64 {
-	return 2 / (s.Mu - rateHz) // 2(kappa+N)/(mu kappa) with kappa+N = mu kappa/(mu-r)
-}
+// RateSlope is Curve.RateSlope.
+func (s Service) RateSlope(priceS float64) float64 { return s.Curve().RateSlope(priceS) }
+
+// Conjugate is Curve.Conjugate.
+func (s Service) Conjugate(priceS float64) float64 { return s.Curve().Conjugate(priceS) }
+
+// Slope is Curve.Slope.
+func (s Service) Slope(rateHz float64) float64 { return s.Curve().Slope(rateHz) }
+
+// Stiffness is Curve.Stiffness.
+func (s Service) Stiffness(rateHz float64) float64 { return s.Curve().Stiffness(rateHz) }

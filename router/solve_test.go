@@ -201,7 +201,7 @@ func TestSolveAgainstNestedSearch(t *testing.T) {
 // nestedSearch is the least cost of placing the rest of frontend i's requests on
 // regions j and up, and then the other frontends, on top of load.
 func nestedSearch(w *router.World, load []float64, i, j int, rest float64) float64 {
-	c, _ := w.NetworkS(i, j)
+	c := w.ArcS(i, j)
 	place := func(rate float64) float64 {
 		load[j] += rate
 		defer func() { load[j] -= rate }()
@@ -213,7 +213,7 @@ func nestedSearch(w *router.World, load []float64, i, j int, rest float64) float
 		}
 		cost := c * rate
 		for k, l := range load {
-			cost += extended(w.Regions[k].Service, l)
+			cost += extended(w.Curve(k), l)
 		}
 		return cost
 	}
@@ -240,12 +240,15 @@ func nestedSearch(w *router.World, load []float64, i, j int, rest float64) float
 
 // extended is the workload, on a straight line from 99.9 % of capacity on, so that
 // the search has a finite convex function.
-func extended(s router.Service, rate float64) float64 {
-	edge := 0.999 * s.Mu
-	if rate <= edge {
-		return s.Workload(rate)
+func extended(c router.Curve, rate float64) float64 {
+	edge, slope := 0.999*c.CapacityHz(), 0.0
+	if full := c.CapacityHz() * (1 - 1e-12); !math.IsInf(c.PriceS(c.CapacityHz()), 1) {
+		edge, slope = full, 1e4*c.PriceS(full) // a limit that may be reached
 	}
-	return s.Workload(edge) + s.PriceS(edge)*(rate-edge)
+	if rate = max(0, rate); rate <= edge {
+		return c.Workload(rate)
+	}
+	return c.Workload(edge) + (slope+c.PriceS(edge))*(rate-edge)
 }
 
 // A slow method for bigger worlds: exact transfers between pairs of arcs of one
@@ -430,21 +433,4 @@ func TestSolveRefusesABadWorld(t *testing.T) {
 	w.Regions[1].Service.Mu = -1
 	_, err := router.Solve(w, router.SolveOptions{})
 	wantProblems(t, err, "regions[1].service.mu -1 is not")
-}
-
-// Section 1.5, the table of the symmetric case: the simple bound, and that it is
-// below the critical step by at most pi/2.
-func TestEtaMaxSymmetric(t *testing.T) {
-	for _, c := range []struct{ mu, kappa, rate, tau, critical, simple float64 }{
-		{10, 10, 10, 0.05, 0.627590, 0.625000},
-		{10, 10, 16, 0.2, 0.006267, 0.006250},
-		{10, 2, 10, 0.5, 0.362638, 0.312500},
-	} {
-		w := world([]float64{c.rate}, [][2]float64{{c.mu, c.kappa}, {c.mu, c.kappa}}, [][]float64{{c.tau, c.tau}})
-		got := solved(t, w).Frontends[0].EtaMax
-		near(t, "eta_max", got, c.simple, 1e-5)
-		if got > c.critical || got < c.critical/(math.Pi/2) {
-			t.Errorf("%+v: got %g", c, got)
-		}
-	}
 }

@@ -3,7 +3,6 @@ package router
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 
@@ -226,9 +225,5 @@ func (t *Table) Rows() []datasets.Allocation { return Rows(t.plan, t.epoch) }
 
 // costS is what sending one more request from frontend i to region j costs.
 func (t *Table) costS(i, j int) float64 {
-	c, ok := t.world.NetworkS(i, j)
-	if !ok {
-		return math.Inf(1)
-	}
-	return c + t.plan.Regions[j].PriceS
+	return t.world.ArcS(i, j) + t.plan.Regions[j].PriceS
 }

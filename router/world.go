@@ -15,24 +15,31 @@ import (
 type World struct {
 	Frontends []Frontend `yaml:"frontends" json:"frontends"`
 	Regions   []Region   `yaml:"regions" json:"regions"`
+	Classes   []Class    `yaml:"classes,omitempty" json:"classes,omitempty"` // none = all requests are alike
 	Latency   Latency    `yaml:"latency" json:"latency"`
 	Objective Objective  `yaml:"objective,omitempty" json:"objective,omitzero"`
 }
 
-// Frontend is where requests enter, with the requests per second that do.
+// Frontend is where requests enter, with the requests per second that do. Where
+// the world has classes, those hold the rates, and RateHz is 0 or their sum.
 type Frontend struct {
-	Name   string  `yaml:"name" json:"name"`
-	RateHz float64 `yaml:"rate" json:"rate"`
-	Lat    float64 `yaml:"lat,omitempty" json:"lat,omitempty"`
-	Lon    float64 `yaml:"lon,omitempty" json:"lon,omitempty"`
+	Name      string   `yaml:"name" json:"name"`
+	RateHz    float64  `yaml:"rate" json:"rate"`
+	Lat       float64  `yaml:"lat,omitempty" json:"lat,omitempty"`
+	Lon       float64  `yaml:"lon,omitempty" json:"lon,omitempty"`
+	Residency []string `yaml:"residency,omitempty" json:"residency,omitempty"` // the zones that may serve it; none = any
 }
 
 // Region is a place that serves requests, with its service-rate function.
 type Region struct {
-	Name    string  `yaml:"name" json:"name"`
-	Service Service `yaml:"service" json:"service"`
-	Lat     float64 `yaml:"lat,omitempty" json:"lat,omitempty"`
-	Lon     float64 `yaml:"lon,omitempty" json:"lon,omitempty"`
+	Name      string   `yaml:"name" json:"name"`
+	Service   Service  `yaml:"service" json:"service"`
+	Lat       float64  `yaml:"lat,omitempty" json:"lat,omitempty"`
+	Lon       float64  `yaml:"lon,omitempty" json:"lon,omitempty"`
+	MaxRateHz float64  `yaml:"max_rate,omitempty" json:"max_rate,omitempty"` // no plan sends more, requests/s; 0 = what the service can do
+	Zone      string   `yaml:"zone,omitempty" json:"zone,omitempty"`         // what residency rules name
+	Price     *Price   `yaml:"price,omitempty" json:"price,omitempty"`       // nil = free
+	Prefill   *Service `yaml:"prefill,omitempty" json:"prefill,omitempty"`   // queue and prefill alone, up to the first token; for ObjectiveTTFT
 }
 
 // Units and kinds of a latency matrix.
@@ -56,51 +63,24 @@ type Latency struct {
 	Matrix [][]*float64 `yaml:"matrix" json:"matrix"`                 // nil = the frontend may not use the region
 }
 
-// Objective says what is minimised.
-type Objective struct {
-	Kind    string `yaml:"kind,omitempty" json:"kind,omitempty"`       // ObjectiveTotal (default)
-	Network string `yaml:"network,omitempty" json:"network,omitempty"` // KindOneWay (default, arXiv 2504.10693) or KindRTT (what a client sees)
-	Shed    *Shed  `yaml:"shed,omitempty" json:"shed,omitempty"`       // nil = every request must be served
-}
-
-// Shed allows frontends to refuse requests.
-type Shed struct {
-	PriceS float64 `yaml:"price" json:"price"` // what a refused request costs, in seconds of latency
-}
-
-// OneWayS is the one-way network delay from frontend i to region j in seconds,
-// and whether i may use j.
-func (w *World) OneWayS(i, j int) (float64, bool) {
-	v := w.Latency.Matrix[i][j]
-	if v == nil {
-		return math.Inf(1), false
-	}
-	t := *v
-	if w.Latency.Unit == UnitMillis {
-		t /= 1000
-	}
-	if w.Latency.Kind == KindRTT {
-		t /= 2
-	}
-	return t, true
-}
-
-// NetworkS is the network part of the objective from frontend i to region j in
-// seconds, one-way or round trip as Objective.Network says, and whether i may
-// use j.
-func (w *World) NetworkS(i, j int) (float64, bool) {
-	t, ok := w.OneWayS(i, j)
-	if w.Objective.Network == KindRTT {
-		t *= 2
-	}
-	return t, ok
-}
-
 // DemandHz is the arrival rate of all frontends together.
 func (w *World) DemandHz() float64 {
 	sum := 0.0
-	for _, f := range w.Frontends {
-		sum += f.RateHz
+	for i := range w.Frontends {
+		sum += w.ArrivingHz(i)
+	}
+	return sum
+}
+
+// ArrivingHz is the arrival rate at frontend i, all classes together.
+func (w *World) ArrivingHz(i int) float64 {
+	f := w.Frontends[i]
+	if len(w.Classes) == 0 {
+		return f.RateHz
+	}
+	sum := 0.0
+	for _, c := range w.Classes {
+		sum += c.Rates[f.Name]
 	}
 	return sum
 }
@@ -109,15 +89,27 @@ func (w *World) DemandHz() float64 {
 // whose Key is the path in the world file. A demand that no allocation can serve
 // is a fault unless shedding is configured.
 func (w *World) Validate() error {
+	_, err := w.problem()
+	return err
+}
+
+// problem is the world as the solver sees it, or its faults.
+func (w *World) problem() (*problem, error) {
 	var p problems
 	w.checkFrontends(&p)
 	w.checkRegions(&p)
+	w.checkClasses(&p)
 	w.checkLatency(&p)
 	w.checkObjective(&p)
-	if len(p) == 0 && w.Objective.Shed == nil {
-		w.checkDemand(&p)
+	if len(p) > 0 {
+		return nil, errors.Join(p...)
 	}
-	return errors.Join(p...)
+	q := newProblem(w)
+	q.checkArcs(&p)
+	if len(p) == 0 && !q.mayShed() {
+		q.checkDemand(&p)
+	}
+	return q, errors.Join(p...)
 }
 
 // problems collects faults.
@@ -140,8 +132,11 @@ func (w *World) checkFrontends(p *problems) {
 	for i, f := range w.Frontends {
 		key := index("frontends", i)
 		checkName(p, key, f.Name, i, seen)
-		if !finite(f.RateHz) || f.RateHz < 0 {
+		switch sum := w.ArrivingHz(i); {
+		case !finite(f.RateHz) || f.RateHz < 0:
 			p.add(key+".rate", "write the requests per second, 0 or more", "%v is not a rate", f.RateHz)
+		case f.RateHz != 0 && math.Abs(f.RateHz-sum) > 1e-9*sum:
+			p.add(key+".rate", "write 0, or that sum", "%v is not the sum %v of the rates of its classes", f.RateHz, sum)
 		}
 		checkPlace(p, key, f.Lat, f.Lon)
 	}
@@ -156,6 +151,7 @@ func (w *World) checkRegions(p *problems) {
 		key := index("regions", i)
 		checkName(p, key, r.Name, i, seen)
 		checkService(p, key+".service", r.Service)
+		w.checkRegion(p, key, r)
 		checkPlace(p, key, r.Lat, r.Lon)
 	}
 }
@@ -170,24 +166,6 @@ func checkName(p *problems, key, name string, i int, seen map[string]int) {
 		return
 	}
 	seen[name] = i
-}
-
-func checkService(p *problems, key string, s Service) {
-	switch s.Kind {
-	case KindHyperbolic:
-	case "":
-		p.add(key+".kind", "write kind: "+KindHyperbolic, "is missing")
-		return
-	default:
-		p.add(key+".kind", "write kind: "+KindHyperbolic+" (an M/M/1 queue is that with kappa: 1)", "unknown service kind %q", s.Kind)
-		return
-	}
-	if !finite(s.Mu) || s.Mu <= 0 {
-		p.add(key+".mu", "write the greatest rate in requests per second, above 0", "%v is not a capacity", s.Mu)
-	}
-	if !finite(s.Kappa) || s.Kappa <= 0 {
-		p.add(key+".kappa", "write the number of requests inside at half of mu, above 0", "%v is not a workload", s.Kappa)
-	}
 }
 
 func checkPlace(p *problems, key string, lat, lon float64) {
@@ -231,19 +209,6 @@ func (w *World) frontendName(i int) string {
 		return "frontend " + w.Frontends[i].Name
 	}
 	return "the frontend"
-}
-
-func (w *World) checkObjective(p *problems) {
-	if w.Objective.Kind == ObjectiveTTFT {
-		p.add("objective.kind", "write kind: "+ObjectiveTotal,
-			"the time to first token needs a prefill model, which the service kinds here do not have")
-	} else {
-		oneOf(p, "objective.kind", w.Objective.Kind, ObjectiveTotal)
-	}
-	oneOf(p, "objective.network", w.Objective.Network, KindOneWay, KindRTT)
-	if s := w.Objective.Shed; s != nil && (!finite(s.PriceS) || s.PriceS <= 0) {
-		p.add("objective.shed.price", "write what a refused request costs in seconds, above 0", "%v is not a price", s.PriceS)
-	}
 }
 
 // oneOf accepts the empty string, which stands for the default.

@@ -50,7 +50,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 			w.Objective = router.Objective{Kind: "p99", Network: "both", Shed: &router.Shed{}}
 		}, []string{`latency.unit unknown value "us"; write s or ms`, `latency.kind unknown value "half"; write oneway or rtt`,
 			`objective.kind unknown value "p99"; write total`, `objective.network unknown value "both"`, "objective.shed.price 0 is not a price"}},
-		{"ttft", func(w *router.World) { w.Objective.Kind = router.ObjectiveTTFT }, []string{"objective.kind time to first token"}},
+		{"ttft", func(w *router.World) { w.Objective.Kind = router.ObjectiveTTFT }, []string{"regions[0].prefill is missing", "regions[1].prefill is missing", "regions[2].prefill is missing"}},
 		{"too much demand", func(w *router.World) { w.Frontends[0].RateHz = 30 },
 			[]string{"frontends f0, f1, f2 need 42 requests/s, which is not below the 35 requests/s that the regions they may use can serve: r0, r1, r2"}},
 		{"exactly capacity", func(w *router.World) { w.Frontends[0].RateHz = 23 }, []string{"frontends need 35 requests/s"}},

@@ -165,7 +165,7 @@ func (l *loader) measured(world *router.World) *router.World {
 		l.d.adopt(err, "")
 		return world
 	}
-	regions := router.RegionsFile{Frontends: world.Frontends, Regions: world.Regions, Objective: world.Objective}
+	regions := router.RegionsFile{Frontends: world.Frontends, Regions: world.Regions, Classes: world.Classes, Objective: world.Objective}
 	measured, notes, err := regions.World(rows, nil)
 	if err != nil {
 		if len(notes) > 0 {

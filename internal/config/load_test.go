@@ -157,13 +157,14 @@ func TestLoadWorldAndRegions(t *testing.T) {
 	if w.Objective.Shed == nil || w.Objective.Shed.PriceS != 20 || w.Latency.Kind != router.KindRTT {
 		t.Errorf("world %+v", w)
 	}
-	text, err := config.EncodeWorld(w)
+	checkWorldRoundTrip(t, w)
+	w, err = config.LoadWorld("testdata/good/world-classes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back router.World
-	if err := config.Decode("w.yaml", []byte(text), &back); err != nil || !reflect.DeepEqual(*w, back) {
-		t.Errorf("%v: %s\nread back as %+v, want %+v", err, text, back, *w)
+	checkWorldRoundTrip(t, w)
+	if c := w.Classes[1]; c.Work["a"] != 1.5 || c.Rates["nyc"] != 30 || c.Shed.PriceS != 10 || w.Regions[0].Service.Points[1].RateHz != 20 {
+		t.Errorf("world %+v", w)
 	}
 	r, err := config.LoadRegions("testdata/good/regions.yaml")
 	if err != nil {
@@ -171,6 +172,18 @@ func TestLoadWorldAndRegions(t *testing.T) {
 	}
 	if len(r.Regions) != 2 || r.Regions[1].Service.Kappa != 10 || r.Frontends[0].RateHz != 12 || r.Objective.Shed.PriceS != 20 {
 		t.Errorf("regions %+v", r)
+	}
+}
+
+func checkWorldRoundTrip(t *testing.T, w *router.World) {
+	t.Helper()
+	text, err := config.EncodeWorld(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back router.World
+	if err := config.Decode("w.yaml", []byte(text), &back); err != nil || !reflect.DeepEqual(*w, back) {
+		t.Errorf("%v: %s\nread back as %+v, want %+v", err, text, back, *w)
 	}
 }
 

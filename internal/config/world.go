@@ -57,7 +57,7 @@ type regionsFile struct {
 // Validate makes a world of the file in which any demand fits, since only the
 // keys are judged here.
 func (r *regionsFile) Validate() error {
-	w := router.World{Frontends: r.Frontends, Regions: r.Regions, Objective: r.Objective}
+	w := router.World{Frontends: r.Frontends, Regions: r.Regions, Classes: r.Classes, Objective: r.Objective}
 	if len(w.Frontends) == 0 {
 		w.Frontends = []router.Frontend{{Name: "measured"}}
 	}
