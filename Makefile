@@ -27,8 +27,8 @@ test: ## every test (kernel tests where privileges allow)
 	$(GO) test ./...
 
 .PHONY: race
-race: ## every test under the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race ./...
+race: ## the tests under the race detector, without the long simulations (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -short ./...
 
 .PHONY: check
 check: ## formatting, vet, staticcheck, tidiness, laws

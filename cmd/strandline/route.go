@@ -13,7 +13,7 @@ import (
 
 func newRouteCmd(a *app) *cobra.Command {
 	return group("route", "Turn measured rows into an allocation, and explain answers",
-		newRouteWorldCmd(a), newRouteSolveCmd(a), newRouteExplainCmd(a))
+		newRouteWorldCmd(a), newRouteSolveCmd(a), newRouteSimulateCmd(a), newRouteCompareCmd(a), newRouteExplainCmd(a))
 }
 
 func newRouteSolveCmd(a *app) *cobra.Command {
@@ -27,6 +27,9 @@ less than (1 - gap) times this one.`,
 			w, err := config.LoadWorld(args[0])
 			if err != nil {
 				return err
+			}
+			for _, n := range w.Notes() {
+				a.talk("note: %s", n)
 			}
 			start := time.Now()
 			p, err := router.Solve(w, router.SolveOptions{})
