@@ -1,6 +1,6 @@
 // Package analysis turns rows into rows: samples into latencies with their
 // intervals, and into the hops and links of paths; and it decides which probe a
-// trace needs next.
+// trace of one flow ([Tracer]), or of all of them ([Paths]), needs next.
 //
 // # Model
 //
@@ -15,6 +15,10 @@
 //		probes = t.Next(probes[:0]) // send them
 //		t.Observe(sample)           // whatever came back, or the timeout
 //	}
+//
+// All paths are found with a stated probability: [Stops] has the numbers of flows
+// that it takes, and [Graph] says what was found, the balancers' classes and
+// fields included, and whether the promise was kept.
 //
 // # What it does not do
 //

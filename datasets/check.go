@@ -22,7 +22,8 @@ type rowKind struct {
 func kinds() []rowKind {
 	return []rowKind{
 		kindOf[Vantage](), kindOf[Frontend](), kindOf[Region](), kindOf[Target](), kindOf[Sample](),
-		kindOf[Hop](), kindOf[Link](), kindOf[Catchment](), kindOf[Latency](), kindOf[Allocation](),
+		kindOf[Hop](), kindOf[Link](), kindOf[Balancer](), kindOf[Catchment](), kindOf[Latency](),
+		kindOf[Allocation](),
 	}
 }
 

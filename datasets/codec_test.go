@@ -38,6 +38,7 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, append(many(n, r.link), links...))
 	roundTrip(t, append(many(n, r.catchment), catchments...))
 	roundTrip(t, append(many(n, r.latency), latencies...))
+	roundTrip(t, append(many(n, r.balancer), balancers...))
 	roundTrip(t, append(many(n, r.allocation), allocations...))
 }
 
@@ -125,6 +126,7 @@ func TestGolden(t *testing.T) {
 	golden(t, links)
 	golden(t, catchments)
 	golden(t, latencies)
+	golden(t, balancers)
 	golden(t, allocations)
 }
 
@@ -169,6 +171,8 @@ func messages(t *testing.T, kind, s, name string, f datasets.Format) string {
 		return messagesOf(t, read[datasets.Hop](s, name, f))
 	case "link":
 		return messagesOf(t, read[datasets.Link](s, name, f))
+	case "balancer":
+		return messagesOf(t, read[datasets.Balancer](s, name, f))
 	case "catchment":
 		return messagesOf(t, read[datasets.Catchment](s, name, f))
 	case "latency":
@@ -392,6 +396,11 @@ func TestRules(t *testing.T) {
 		{"to", datasets.Link{Vantage: "a", Target: v4, From: v4, To: v4, TTL: 1, Flows: 1}},
 		{"ttl", datasets.Link{Vantage: "a", Target: v4, From: v4, To: v6, Flows: 1}},
 		{"flows", datasets.Link{Vantage: "a", Target: v4, From: v4, To: v6, TTL: 1}},
+		{"width", datasets.Balancer{Vantage: "a", Target: v4, Proto: "udp", Addr: v4, TTL: 1, Class: "per-flow", Width: 1}},
+		{"class", datasets.Balancer{Vantage: "a", Target: v4, Proto: "udp", Addr: v4, TTL: 1, Width: 2}},
+		{"fields", datasets.Balancer{Vantage: "a", Target: v4, Proto: "udp", Addr: v4, TTL: 1, Class: "per-packet", Fields: []datasets.Field{"tos"}, Width: 2}},
+		{"fields[0]", datasets.Balancer{Vantage: "a", Target: v4, Proto: "udp", Addr: v4, TTL: 1, Class: "per-flow", Fields: []datasets.Field{"src"}, Width: 2}},
+		{"fields[1]", datasets.Balancer{Vantage: "a", Target: v4, Proto: "udp", Addr: v4, TTL: 1, Class: "per-flow", Fields: []datasets.Field{"tos", "tos"}, Width: 2}},
 		{"direction", datasets.Catchment{Vantage: "a", Target: v4, RTTMS: none}},
 		{"rtt_ms", datasets.Catchment{Vantage: "a", Target: v4, Direction: "forward", RTTMS: datasets.Millis(math.Inf(1))}},
 		{"received", with(lat, func(l *datasets.Latency) { l.Received, l.Loss = 5, 0 })},
@@ -463,6 +472,7 @@ func fuzzRead(f *testing.F, format datasets.Format) {
 		checkAccepted[datasets.Region](t, s, format)
 		checkAccepted[datasets.Sample](t, s, format)
 		checkAccepted[datasets.Latency](t, s, format)
+		checkAccepted[datasets.Balancer](t, s, format)
 	})
 }
 

@@ -30,7 +30,7 @@ func writeSet(t *testing.T, dir string) {
 		datasets.Append(w, samples[:3]...),
 		datasets.Append(w, vantages...), datasets.Append(w, frontends...), datasets.Append(w, regions...),
 		datasets.Append(w, targets...), datasets.Append(w, hops...), datasets.Append(w, links...),
-		datasets.Append(w, catchments...), datasets.Append(w, latencies...), datasets.Append(w, allocations...),
+		datasets.Append(w, balancers...), datasets.Append(w, catchments...), datasets.Append(w, latencies...), datasets.Append(w, allocations...),
 		datasets.Append(w, samples[3:]...), datasets.Append[datasets.Sample](w),
 		w.Close(),
 	); err != nil {
@@ -55,7 +55,7 @@ func names(t *testing.T, dir string) []string {
 func TestDataSet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "set")
 	writeSet(t, dir)
-	want := []string{"allocations.jsonl", "catchments.jsonl", "frontends.jsonl", "hops.jsonl", "latencies.jsonl", "links.jsonl",
+	want := []string{"allocations.jsonl", "balancers.jsonl", "catchments.jsonl", "frontends.jsonl", "hops.jsonl", "latencies.jsonl", "links.jsonl",
 		"manifest.json", "regions.jsonl", "samples.jsonl", "targets.jsonl", "vantages.jsonl"}
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("files %v, want %v", got, want)
@@ -71,7 +71,7 @@ func TestDataSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := set.Manifest
-	if m.SchemaVersion != datasets.SchemaVersion || len(m.Files) != 10 {
+	if m.SchemaVersion != datasets.SchemaVersion || len(m.Files) != 11 {
 		t.Errorf("manifest %+v", m)
 	}
 	m.SchemaVersion, m.Files = 0, nil
@@ -306,11 +306,11 @@ func TestCorrupted(t *testing.T) {
 		{"time", replace("manifest.json", "2026-01-02T", "2026-13-02T"), []string{":11:14: created: want a time such as "}},
 		{"not UTF-8", replace("manifest.json", "world", "w\xf6rld"), []string{"manifest.json:3:15: not UTF-8"}},
 		{"kind", replace("manifest.json", `"allocation"`, `"ration"`), []string{`manifest.json: files[0].kind: "ration" is not a kind of row`}},
-		{"path", replace("manifest.json", `"hops.jsonl"`, `"../hops.jsonl"`), []string{`files[3].path: "../hops.jsonl" is not the file of that kind; write hops.jsonl`}},
+		{"path", replace("manifest.json", `"hops.jsonl"`, `"../hops.jsonl"`), []string{`files[4].path: "../hops.jsonl" is not the file of that kind; write hops.jsonl`}},
 		{"twice", func(t *testing.T, dir string) {
 			replace("manifest.json", `"hops.jsonl"`, `"links.jsonl"`)(t, dir)
 			replace("manifest.json", `"hop"`, `"link"`)(t, dir)
-		}, []string{"files[5].path: links.jsonl is listed twice"}},
+		}, []string{"files[6].path: links.jsonl is listed twice"}},
 		{"checksum", replace("manifest.json", `"sha256": "`, `"sha256": "x`), []string{"files[0].sha256: not 64 hexadecimal digits"}},
 		{"count", replace("manifest.json", `"rows": `, `"rows": -`), []string{"files[0].rows: a negative count"}},
 	} {

@@ -28,6 +28,7 @@ func TestFormatsDocument(t *testing.T) {
 		datasets.Sample{}.Kind():     datasets.Sample{},
 		datasets.Hop{}.Kind():        datasets.Hop{},
 		datasets.Link{}.Kind():       datasets.Link{},
+		datasets.Balancer{}.Kind():   datasets.Balancer{},
 		datasets.Catchment{}.Kind():  datasets.Catchment{},
 		datasets.Latency{}.Kind():    datasets.Latency{},
 		datasets.Allocation{}.Kind(): datasets.Allocation{},
@@ -95,7 +96,7 @@ func typeWord(t reflect.Type) string {
 		return "time"
 	case reflect.TypeFor[map[string]string]():
 		return "labels"
-	case reflect.TypeFor[[]string]():
+	case reflect.TypeFor[[]string](), reflect.TypeFor[[]datasets.Field]():
 		return "list of texts"
 	case reflect.TypeFor[[]datasets.FileInfo]():
 		return "list of files"

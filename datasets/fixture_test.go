@@ -46,7 +46,12 @@ var (
 		{Vantage: "fra-1", Target: v4b, Proto: datasets.ProtoUDP, Flow: 2, TTL: 3, Addr: v4, RTTMS: 1.25, Probes: 2, Replies: 1},
 		{Vantage: "fra-1", Target: v4b, Proto: datasets.ProtoUDP, TTL: 4, RTTMS: none, Probes: 2},
 	}
-	links      = []datasets.Link{{Vantage: "fra-1", Target: v4b, From: v4, To: v4b, TTL: 3, Flows: 16}}
+	links     = []datasets.Link{{Vantage: "fra-1", Target: v4b, From: v4, To: v4b, TTL: 3, Flows: 16}}
+	balancers = []datasets.Balancer{
+		{Vantage: "fra-1", Target: v6b, Proto: datasets.ProtoUDP, Addr: v6, TTL: 3, Class: datasets.PerFlow,
+			Fields: []datasets.Field{datasets.FieldSport, datasets.FieldFlowLabel}, Width: 96, MinShare: 0.01, Confidence: 99.5, Probes: 771},
+		{Vantage: "fra-1", Target: v4b, Proto: datasets.ProtoICMP, Addr: v4, TTL: 1, Class: datasets.PerPacket, Width: 2},
+	}
 	catchments = []datasets.Catchment{
 		{Vantage: "fra-1", Target: v4b, Direction: datasets.Forward, Site: "ams", RTTMS: 6.5},
 		{Vantage: "fra-1", Target: v4b, Direction: datasets.Reverse, RTTMS: none},
@@ -233,6 +238,17 @@ func (r random) hop() datasets.Hop {
 
 func (r random) link() datasets.Link {
 	return datasets.Link{Vantage: r.name(), Target: r.addr(), From: r.addr4(), To: r.addr6(), TTL: r.ttl(), Flows: 1 + r.Uint32()/2}
+}
+
+func (r random) balancer() datasets.Balancer {
+	b := datasets.Balancer{Vantage: r.name(), Target: r.addr(), Proto: r.proto(), Addr: r.addr(), TTL: r.ttl(), Width: 2 + r.Uint32()/2,
+		MinShare: r.Float64(), Confidence: 100 * r.Float64(), Probes: r.Uint32(),
+		Class: []datasets.Class{datasets.PerFlow, datasets.PerPacket, datasets.PerDestination, datasets.ClassUnknown}[r.IntN(4)]}
+	if b.Class == datasets.PerFlow {
+		all := []datasets.Field{datasets.FieldSport, datasets.FieldDport, datasets.FieldTOS, datasets.FieldICMPID, datasets.FieldICMPSum}
+		b.Fields = all[:r.IntN(len(all)+1)]
+	}
+	return b
 }
 
 func (r random) catchment() datasets.Catchment {

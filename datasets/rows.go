@@ -177,6 +177,55 @@ type Link struct {
 	Flows   uint32     `json:"flows"`
 }
 
+// Class says by what a balancer chooses among its next hops.
+type Class string
+
+// The classes of balancers.
+const (
+	PerFlow        Class = "per-flow"        // packets that agree in the hashed fields stay together
+	PerPacket      Class = "per-packet"      // anew for each packet
+	PerDestination Class = "per-destination" // packets to one address stay together, whatever else differs
+	ClassUnknown   Class = "inconclusive"    // the probes could not tell
+)
+
+// Field is a header field that a balancer may hash.
+type Field string
+
+// The header fields.
+const (
+	FieldDst       Field = "dst"
+	FieldProto     Field = "proto"
+	FieldSport     Field = "sport" // UDP and TCP
+	FieldDport     Field = "dport" // UDP and TCP
+	FieldTOS       Field = "tos"   // IPv6: traffic class
+	FieldFlowLabel Field = "flow_label"
+	FieldICMPID    Field = "icmp_id"
+	FieldICMPSum   Field = "icmp_checksum"
+)
+
+// Balancer is a router that sends the packets to Target over Width next hops;
+// TTL is the smallest at which it answered.
+//
+// Fields are the tested ones that each move a per-flow balancer by itself. A
+// further next hop that gets at least the share MinShare would have been found
+// with the probability that the measurement promised. Confidence, in percent, is
+// that of Class: a balancer of another class would have looked like this with
+// probability 1 - Confidence/100 at most. Probes counts the flows that chose a
+// next hop.
+type Balancer struct {
+	Vantage    string     `json:"vantage"`
+	Target     netip.Addr `json:"target"`
+	Proto      Proto      `json:"proto"`
+	Addr       netip.Addr `json:"addr"`
+	TTL        uint8      `json:"ttl"`
+	Class      Class      `json:"class"`
+	Fields     []Field    `json:"fields,omitempty"`
+	Width      uint32     `json:"width"`
+	MinShare   float64    `json:"min_share"`
+	Confidence float64    `json:"confidence"`
+	Probes     uint32     `json:"probes"`
+}
+
 // Catchment says at which site of Target a vantage's (forward) or a client's
 // (reverse) traffic lands. Site is empty when nothing named itself in time.
 type Catchment struct {

@@ -16,7 +16,7 @@ import (
 // which also names the file of a data set. Validate reports every value that
 // no measurement can have, as *Problem with Key set, joined.
 type Row interface {
-	Vantage | Frontend | Region | Target | Sample | Hop | Link | Catchment | Latency | Allocation
+	Vantage | Frontend | Region | Target | Sample | Hop | Link | Balancer | Catchment | Latency | Allocation
 	Kind() string
 	Validate() error
 }
@@ -41,6 +41,9 @@ func (Hop) Kind() string { return "hop" }
 
 // Kind returns "link".
 func (Link) Kind() string { return "link" }
+
+// Kind returns "balancer".
+func (Balancer) Kind() string { return "balancer" }
 
 // Kind returns "catchment".
 func (Catchment) Kind() string { return "catchment" }
@@ -227,6 +230,34 @@ func (r Link) Validate() error {
 	if r.Flows == 0 {
 		c.fail("flows", "0", "a link that no flow passed has no row")
 	}
+	return c.err()
+}
+
+// Validate requires at least two next hops, and that only a balancer per flow has
+// fields, each once.
+func (r Balancer) Validate() error {
+	var c checker
+	c.name("vantage", r.Vantage)
+	c.addr("target", r.Target)
+	oneOf(&c, "proto", r.Proto, ProtoICMP, ProtoUDP, ProtoTCP, ProtoDNS)
+	c.addr("addr", r.Addr)
+	c.ttl(r.TTL)
+	oneOf(&c, "class", r.Class, PerFlow, PerPacket, PerDestination, ClassUnknown)
+	for i, f := range r.Fields {
+		key := "fields[" + strconv.Itoa(i) + "]"
+		oneOf(&c, key, f, FieldDst, FieldProto, FieldSport, FieldDport, FieldTOS, FieldFlowLabel, FieldICMPID, FieldICMPSum)
+		if slices.Contains(r.Fields[:i], f) {
+			c.fail(key, string(f)+" occurs twice", "remove one")
+		}
+	}
+	if len(r.Fields) > 0 && r.Class != PerFlow && r.Class != PerDestination {
+		c.fail("fields", "set for a balancer that does not hash", "")
+	}
+	if r.Width < 2 {
+		c.fail("width", strconv.Itoa(int(r.Width))+", but a balancer has at least 2 next hops", "")
+	}
+	c.within("min_share", r.MinShare, 0, 1)
+	c.within("confidence", r.Confidence, 0, 100)
 	return c.err()
 }
 
