@@ -227,6 +227,8 @@ func redecode(t *testing.T, data []byte) string {
 	case *layers.ICMPv6:
 		name := map[uint8]string{129: "EchoReply", 1: "DestinationUnreachable", 3: "TimeExceeded"}[l.TypeCode.Type()]
 		return "ICMPv6 " + name
+	case *layers.TCP:
+		return "TCP"
 	case *layers.UDP:
 		if dns, ok := p.Layers()[2].(*layers.DNS); ok && len(dns.Answers) == 1 && len(dns.Answers[0].TXTs) == 1 {
 			return "UDP DNS"
@@ -247,6 +249,10 @@ func reserialize(t *testing.T, p gopacket.Packet) []byte {
 			t.Fatal(err)
 		}
 	case *layers.UDP:
+		if err := l.SetNetworkLayerForChecksum(network); err != nil {
+			t.Fatal(err)
+		}
+	case *layers.TCP:
 		if err := l.SetNetworkLayerForChecksum(network); err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,9 @@ import (
 // drivers differ only in what moves its clock. Times are since the driver's
 // epoch. It is not safe for concurrent use.
 type engine struct {
-	net   *Net
-	rng   *rand.Rand
+	net   *Net    // as it is now
+	later []epoch // what it will be
+	state state
 	now   time.Duration
 	seq   uint64
 	due   []event // a binary heap by event.before
@@ -55,13 +56,14 @@ type arrival struct {
 }
 
 func newEngine(n *Net, seed uint64) engine {
-	return engine{net: n, rng: rand.New(rand.NewPCG(seed, n.spec.Seed)), conns: make([][]*endpoint, len(n.nodes))}
+	rng := rand.New(rand.NewPCG(seed, n.spec.Seed))
+	return engine{net: n, later: n.later, state: newState(rng), conns: make([][]*endpoint, len(n.nodes))}
 }
 
 // push schedules p at a node.
 func (e *engine) push(at time.Duration, node int, origin bool, p *packet) {
 	e.seq++
-	p.node, p.origin = node, origin
+	p.node, p.origin = int32(node), origin
 	ev := event{at: at, seq: e.seq, p: p}
 	e.due = append(e.due, ev)
 	i := len(e.due) - 1
@@ -106,7 +108,11 @@ func (e *engine) turn(limit time.Duration) bool {
 	}
 	ev := e.pop()
 	e.now = max(e.now, ev.at)
-	act, to := e.net.step(ev.p.node, ev.p, ev.p.origin)
+	for len(e.later) > 0 && e.later[0].from <= ev.at {
+		e.net, e.later = e.later[0].net, e.later[1:]
+	}
+	e.state.now = ev.at
+	act, to := e.net.step(int(ev.p.node), ev.p, ev.p.origin, &e.state)
 	if act == forward {
 		e.cross(ev, to)
 		return true
@@ -124,26 +130,63 @@ func (e *engine) turn(limit time.Duration) bool {
 // answer schedules what the node says to the packet that ended there.
 func (e *engine) answer(ev event, act action) {
 	reply := e.packet()
-	reply.data = e.net.answer(reply.data[:0], ev.p.node, ev.p, act)
+	reply.data = e.net.answer(reply.data[:0], int(ev.p.node), ev.p, act, &e.state)
 	if len(reply.data) == 0 || e.net.ready(reply) != nil {
 		e.free = append(e.free, reply)
 		return
 	}
-	e.push(ev.at, ev.p.node, true, reply)
+	e.push(ev.at, int(ev.p.node), true, reply)
 }
 
 // cross sends the packet of ev over an edge, on which it may be lost.
 func (e *engine) cross(ev event, to edge) {
 	l := &e.net.links[to.link]
-	if l.loss > 0 && e.rng.Float64() < l.loss {
+	if l.loss > 0 && e.state.rng.Float64() < l.loss {
 		e.free = append(e.free, ev.p)
 		return
 	}
-	at := ev.at + l.delay
-	if l.jitter > 0 {
-		at += time.Duration(e.rng.Int64N(int64(l.jitter)))
+	if l.noise != nil {
+		e.disturb(ev, to, l)
 	}
-	e.push(at, to.to, false, ev.p)
+	ev.p.in = int32(to.link)
+	e.push(ev.at+e.delay(l), to.to, false, ev.p)
+}
+
+// delay is how long a packet takes over a link.
+func (e *engine) delay(l *link) time.Duration {
+	if l.jitter > 0 {
+		return l.delay + time.Duration(e.state.rng.Int64N(int64(l.jitter)))
+	}
+	return l.delay
+}
+
+// disturb may damage the packet of ev, and may send a second one like it.
+func (e *engine) disturb(ev event, to edge, l *link) {
+	if e.state.rng.Float64() < l.noise.corrupt {
+		ev.p.damage(e.state.rng)
+	}
+	if e.state.rng.Float64() < l.noise.duplicate {
+		twin := e.packet()
+		data := append(twin.data[:0], ev.p.data...)
+		*twin = *ev.p
+		twin.data, twin.in = data, int32(to.link)
+		e.push(ev.at+e.delay(l), to.to, false, twin)
+	}
+}
+
+// damage flips one bit after the IP header. Routers go by what they read then.
+func (p *packet) damage(rng *rand.Rand) {
+	size := len(p.data) - p.h.HeaderLen
+	if size <= 0 {
+		return
+	}
+	bit := rng.IntN(8 * size)
+	p.data[p.h.HeaderLen+bit/8] ^= 1 << (bit % 8)
+	p.damaged = true
+	was := p.h
+	if p.h.Decode(p.data) != nil {
+		p.h = was
+	}
 }
 
 // packet returns an unused packet, whose buffer has seen use.
@@ -151,6 +194,7 @@ func (e *engine) packet() *packet {
 	if k := len(e.free) - 1; k >= 0 {
 		p := e.free[k]
 		e.free = e.free[:k]
+		p.damaged = false
 		return p
 	}
 	return new(packet)

@@ -1,25 +1,33 @@
 package simnet
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"math"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
-// Net is a world ready to forward packets. It is immutable and safe for
-// concurrent use.
+// Net is a world ready to forward packets. It is immutable, but for routes that it
+// computes when they are first needed, and safe for concurrent use.
 type Net struct {
 	spec     Spec
 	nodes    []node
 	links    []link
+	ends     [][2]end   // of a and of b of each link
+	labels   [][]uint32 // of each link
 	byName   map[string]int
-	byAddr   map[netip.Addr]int // address -> destination
+	byAddr   map[netip.Addr]int // IPv6 address -> destination
+	byAddr4  map[uint32]int     // the same for IPv4: a smaller key is found sooner
 	prefixes []prefixRoute
-	routes   [][][]edge // destination -> node -> equally near next hops
-	gaps     []pair     // the round trips that meshes were given
+	sources  [][]source              // destination -> where it is reached
+	routes   []atomic.Pointer[table] // by destination; see toward
+	gateways [][]edge                // node -> where it sends what it has no route for: one edge or none
+	gaps     []pair                  // the round trips that meshes were given
+	later    []epoch                 // what the world's changes make of it, in the order of time
 }
 
 // A destination is a node (its index) or an anycast service (number of nodes +
@@ -32,14 +40,23 @@ type prefixRoute struct {
 // noRoute is the destination of packets to an address that nobody has.
 const noRoute = -1
 
+// node has first what is looked at for every packet.
 type node struct {
-	name        string
-	host        bool
-	silent      bool
+	host    bool
+	silent  bool
+	zeroTTL bool
+	site    map[int]string // anycast destination -> what this site calls itself
+	edit    *edit          // what it changes in packets; nil for most
+	hash    recipe
+	edges   []edge
+
 	addr, addr6 netip.Addr
-	hash        recipe
-	edges       []edge
-	site        map[int]string // anycast destination -> what this site calls itself
+	name        string
+	weights     map[string]int // of next nodes, 1 where there is none; nil when all are 1
+	limit       ICMPLimit
+	quote       int
+	tells       bool // InterfaceInfo
+	tcp         []uint16
 }
 
 // edge is one end of a link, seen from the other.
@@ -49,21 +66,25 @@ type edge struct {
 }
 
 type link struct {
-	a, b   int
 	delay  time.Duration
 	jitter time.Duration
 	loss   float64
+	noise  *noise // nil for most
 	metric int64
+	a, b   int
+	down   bool
 }
 
-// Build validates spec, reads the files that its meshes name from fsys and
-// computes the routes. fsys may be nil when there is no mesh. Faults of the
+// noise is the probabilities of what else a link does to a packet.
+type noise struct{ duplicate, corrupt float64 }
+
+// Build validates spec and reads the files that its meshes name from fsys. fsys may be nil when there is no mesh. Faults of the
 // spec and of the files are joined *datasets.Problem.
 func Build(spec Spec, fsys fs.FS) (*Net, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Net{spec: spec, byName: map[string]int{}, byAddr: map[netip.Addr]int{}}
+	n := &Net{spec: spec, byName: map[string]int{}, byAddr: map[netip.Addr]int{}, byAddr4: map[uint32]int{}}
 	for i := range spec.Nodes {
 		n.addNode(i)
 	}
@@ -79,30 +100,67 @@ func Build(spec Spec, fsys fs.FS) (*Net, error) {
 		n.override(o)
 	}
 	for i := range n.nodes {
-		n.routes = append(n.routes, n.route([]source{{node: i}}))
+		n.sources = append(n.sources, []source{{node: i}})
 	}
 	for i := range spec.Anycast {
 		n.addAnycast(i)
 	}
+	n.describeEnds()
+	n.reroute()
+	n.addChanges()
 	return n, nil
+}
+
+// table is every node's equally near next hops to one destination.
+type table [][]edge
+
+// toward returns the table of a destination. It is computed when the first packet
+// needs it, because few destinations of a large world are ever asked for; who
+// computes it at the same time gets the same.
+func (n *Net) toward(dest int) table {
+	if t := n.routes[dest].Load(); t != nil {
+		return *t
+	}
+	t := n.route(n.sources[dest])
+	n.routes[dest].Store(&t)
+	return t
+}
+
+// reroute forgets all routes, so that they go over the links that are up.
+func (n *Net) reroute() {
+	n.routes = make([]atomic.Pointer[table], len(n.sources))
+	n.gateways = make([][]edge, len(n.nodes))
+	for at := range n.nodes {
+		n.gateways[at] = n.gateway(at)
+	}
 }
 
 func (n *Net) addNode(i int) {
 	s := &n.spec.Nodes[i]
-	nd := node{name: s.Name, host: s.Kind == KindHost, silent: s.Silent, addr: s.Addr, addr6: s.Addr6}
+	nd := node{name: s.Name, host: s.Kind == KindHost, silent: s.Silent, addr: s.Addr, addr6: s.Addr6,
+		weights: s.Hash.Weights, zeroTTL: s.ZeroTTL, limit: s.ICMPLimit, quote: s.Quote, tells: s.InterfaceInfo, tcp: s.TCP}
 	nd.hash = newRecipe(s.Hash, n.spec.Seed, s.Name)
-	n.byName[s.Name] = i
-	for _, a := range []netip.Addr{s.Addr, s.Addr6} {
-		if a.IsValid() {
-			n.byAddr[a] = i
-		}
+	if len(s.NAT.Inside) > 0 || len(s.Rewrites) > 0 {
+		nd.edit = &edit{nat: s.NAT, rewrites: s.Rewrites}
 	}
+	n.byName[s.Name] = i
+	n.own(s.Addr, i)
+	n.own(s.Addr6, i)
 	n.nodes = append(n.nodes, nd)
 }
 
 func (n *Net) addLink(s Link) {
 	a, b := n.byName[s.A], n.byName[s.B]
 	l := link{a: a, b: b, delay: s.Delay, jitter: s.Jitter, loss: s.Loss, metric: int64(s.Metric)}
+	if s.Duplicate > 0 || s.Corrupt > 0 {
+		l.noise = &noise{s.Duplicate, s.Corrupt}
+	}
+	ends := [2]end{{addr: s.AddrA, addr6: s.Addr6A}, {addr: s.AddrB, addr6: s.Addr6B}}
+	for i, at := range [...]int{a, b} {
+		n.own(ends[i].addr, at)
+		n.own(ends[i].addr6, at)
+	}
+	n.ends, n.labels = append(n.ends, ends), append(n.labels, s.MPLS)
 	if l.delay == 0 {
 		l.delay = n.spec.Fibre.delay(n.spec.distanceKm(a, b))
 	}
@@ -134,7 +192,7 @@ func (n *Net) override(o Override) {
 }
 
 func (n *Net) addAnycast(i int) {
-	a, dest := &n.spec.Anycast[i], len(n.routes)
+	a, dest := &n.spec.Anycast[i], len(n.sources)
 	var sources []source
 	for _, s := range a.Sites {
 		nd := &n.nodes[n.byName[s.Node]]
@@ -149,7 +207,7 @@ func (n *Net) addAnycast(i int) {
 			n.prefixes = append(n.prefixes, prefixRoute{prefix: p, dest: dest})
 		}
 	}
-	n.routes = append(n.routes, n.route(sources))
+	n.sources = append(n.sources, sources)
 }
 
 // source is a node that a destination is reached at, and what is added to the
@@ -164,7 +222,7 @@ type source struct {
 // each next hop is strictly nearer and no packet can loop. A source keeps its
 // own distance (it delivers, whatever is nearer), and a host that is not one
 // passes nothing on.
-func (n *Net) route(sources []source) [][]edge {
+func (n *Net) route(sources []source) table {
 	dist := make([]int64, len(n.nodes))
 	for i := range dist {
 		dist[i] = math.MaxInt64
@@ -181,7 +239,7 @@ func (n *Net) route(sources []source) [][]edge {
 			continue
 		}
 		for _, e := range n.nodes[u].edges {
-			if d := dist[u] + n.links[e.link].metric; d < dist[e.to] && !final[e.to] {
+			if d := dist[u] + n.links[e.link].metric; d < dist[e.to] && !final[e.to] && !n.links[e.link].down {
 				dist[e.to] = d
 				queue = append(queue, e.to)
 			}
@@ -192,14 +250,14 @@ func (n *Net) route(sources []source) [][]edge {
 
 // nextHops lists, for every node, the edges that lie on a shortest path, in the
 // order of the links.
-func (n *Net) nextHops(dist []int64, final []bool) [][]edge {
-	next := make([][]edge, len(n.nodes))
+func (n *Net) nextHops(dist []int64, final []bool) table {
+	next := make(table, len(n.nodes))
 	for u := range n.nodes {
 		if final[u] {
 			continue
 		}
 		for _, e := range n.nodes[u].edges {
-			passes := final[e.to] || !n.nodes[e.to].host
+			passes := (final[e.to] || !n.nodes[e.to].host) && !n.links[e.link].down
 			if passes && dist[e.to] != math.MaxInt64 && dist[e.to]+n.links[e.link].metric == dist[u] {
 				next[u] = append(next[u], e)
 			}
@@ -208,9 +266,62 @@ func (n *Net) nextHops(dist []int64, final []bool) [][]edge {
 	return next
 }
 
+// weight is the part of its packets that a node gives to a next hop, in units of
+// total.
+func (n *Net) weight(nd *node, e edge) uint32 {
+	if w, ok := nd.weights[n.nodes[e.to].name]; ok {
+		return uint32(w)
+	}
+	return 1
+}
+
+// total is the sum of the weights of a node's next hops.
+func (n *Net) total(nd *node, next []edge) uint32 {
+	if nd.weights == nil {
+		return uint32(len(next))
+	}
+	sum := uint32(0)
+	for _, e := range next {
+		sum += n.weight(nd, e)
+	}
+	return sum
+}
+
+// pick returns the next hop whose part of [0, total) holds x.
+func (n *Net) pick(nd *node, next []edge, x uint32) edge {
+	if nd.weights == nil {
+		return next[x]
+	}
+	i := 0
+	for w := n.weight(nd, next[0]); x >= w; w = n.weight(nd, next[i]) {
+		x -= w
+		i++
+	}
+	return next[i]
+}
+
+// own notes whose an address is, if there is one.
+func (n *Net) own(a netip.Addr, at int) {
+	switch {
+	case a.Is4():
+		n.byAddr4[key4(a)] = at
+	case a.Is6():
+		n.byAddr[a] = at
+	}
+}
+
+func key4(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
 // destination finds who has an address, or noRoute.
 func (n *Net) destination(a netip.Addr) int {
-	if dest, ok := n.byAddr[a]; ok {
+	if a.Is4() {
+		if dest, ok := n.byAddr4[key4(a)]; ok {
+			return dest
+		}
+	} else if dest, ok := n.byAddr[a]; ok {
 		return dest
 	}
 	for _, p := range n.prefixes {
@@ -239,14 +350,15 @@ func (nd *node) own(a netip.Addr) netip.Addr {
 
 // gateway is where a node sends what it has no route for: over its nearest
 // link, as by a default route.
-func (n *Net) gateway(at int) (edge, bool) {
-	best, found := edge{}, false
+func (n *Net) gateway(at int) []edge {
+	var best []edge
 	for _, e := range n.nodes[at].edges {
-		if !found || n.links[e.link].metric < n.links[best.link].metric {
-			best, found = e, true
+		l := &n.links[e.link]
+		if !l.down && (best == nil || l.metric < n.links[best[0].link].metric) {
+			best = []edge{e}
 		}
 	}
-	return best, found
+	return best
 }
 
 // place returns the node whose coordinates node i has.

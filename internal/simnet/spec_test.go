@@ -92,6 +92,41 @@ func TestBadSpecs(t *testing.T) {
 		{"overrides[0].inflate", "cannot inflate", func(s *simnet.Spec) { s.Overrides = []simnet.Override{{A: "a", B: "r1", Inflate: -2}} }},
 		{"overrides[0].jitter", "negative", func(s *simnet.Spec) { s.Overrides = []simnet.Override{{A: "a", B: "r1", Jitter: -2}} }},
 		{"overrides[0].loss", "not in [0, 1)", func(s *simnet.Spec) { s.Overrides = []simnet.Override{{A: "a", B: "r1", Loss: 2}} }},
+		{"nodes[2].hash.spread", "unknown value", func(s *simnet.Spec) { s.Nodes[2].Hash.Spread = "random" }},
+		{"nodes[2].hash.fields", "looks at no field", func(s *simnet.Spec) {
+			s.Nodes[2].Hash = simnet.Hash{Spread: simnet.SpreadPacket, Fields: []string{simnet.FieldSport}}
+		}},
+		{"nodes[2].hash.weights.m1", "out of range", func(s *simnet.Spec) { s.Nodes[2].Hash.Weights = map[string]int{"m1": 0} }},
+		{"nodes[2].hash.weights.m1", "out of range", func(s *simnet.Spec) { s.Nodes[2].Hash.Weights = map[string]int{"m1": 1_000_001} }},
+		{"nodes[2].hash.weights.m9", `no node "m9"`, func(s *simnet.Spec) { s.Nodes[2].Hash.Weights = map[string]int{"m9": 1} }},
+		{"nodes[2].hash.weights.b", "no link joins", func(s *simnet.Spec) { s.Nodes[2].Hash.Weights = map[string]int{"b": 1} }},
+		{"nodes[2].quote", "cannot quote 7 octets", func(s *simnet.Spec) { s.Nodes[2].Quote = 7 }},
+		{"nodes[2].quote", "cannot quote 1233 octets", func(s *simnet.Spec) { s.Nodes[2].Quote = 1233 }},
+		{"nodes[2].icmp_limit.rate_hz", "between 0 and 1e9", func(s *simnet.Spec) { s.Nodes[2].ICMPLimit.RateHz = -1 }},
+		{"nodes[2].icmp_limit.rate_hz", "between 0 and 1e9", func(s *simnet.Spec) { s.Nodes[2].ICMPLimit.RateHz = math.NaN() }},
+		{"nodes[2].icmp_limit.burst", "no meaning", func(s *simnet.Spec) { s.Nodes[2].ICMPLimit.Burst = 5 }},
+		{"nodes[2].icmp_limit.burst", "no meaning", func(s *simnet.Spec) { s.Nodes[2].ICMPLimit = simnet.ICMPLimit{RateHz: 1, Burst: -5} }},
+		{"nodes[0].zero_ttl", "does not forward", func(s *simnet.Spec) { s.Nodes[0].ZeroTTL = true }},
+		{"nodes[0].nat", "does not forward", func(s *simnet.Spec) { s.Nodes[0].NAT.Inside = prefixes("10.0.0.0/8") }},
+		{"nodes[0].rewrites", "does not forward", func(s *simnet.Spec) { s.Nodes[0].Rewrites = prefixes("10.0.0.0/8") }},
+		{"nodes[2].nat.quote", "unknown value", func(s *simnet.Spec) { s.Nodes[2].NAT = simnet.NAT{Inside: prefixes("10.0.0.0/8"), Quote: "all"} }},
+		{"nodes[2].nat.inside[0]", "is not a prefix", func(s *simnet.Spec) { s.Nodes[2].NAT.Inside = prefixes("10.0.0.1/8") }},
+		{"nodes[2].nat.inside[0]", "own address", func(s *simnet.Spec) { s.Nodes[2].NAT.Inside = prefixes("198.18.0.0/24") }},
+		{"nodes[2].nat.inside[1]", "no address of the family", func(s *simnet.Spec) {
+			s.Nodes[2].NAT.Inside, s.Nodes[2].Addr6 = prefixes("10.0.0.0/8", "2001:db8:1::/48"), netip.Addr{}
+		}},
+		{"nodes[2].rewrites[0]", "is not a prefix", func(s *simnet.Spec) { s.Nodes[2].Rewrites = []netip.Prefix{{}} }},
+		{"links[2].addr_a", "other family", func(s *simnet.Spec) { s.Links[2].AddrA = addr6(90) }},
+		{"links[2].addr_b", "is nodes[2].addr already", func(s *simnet.Spec) { s.Links[2].AddrB = addr4(3) }},
+		{"links[2].addr6_a", "cannot be the address", func(s *simnet.Spec) { s.Links[2].Addr6A = netip.MustParseAddr("ff02::1") }},
+		{"links[2].addr6_b", "is links[2].addr6_a already", func(s *simnet.Spec) { s.Links[2].Addr6A, s.Links[2].Addr6B = addr6(91), addr6(91) }},
+		{"links[2].duplicate", "not in [0, 1)", func(s *simnet.Spec) { s.Links[2].Duplicate = 1 }},
+		{"links[2].corrupt", "not in [0, 1)", func(s *simnet.Spec) { s.Links[2].Corrupt = -0.1 }},
+		{"links[2].mpls[1]", "exceeds 1048575", func(s *simnet.Spec) { s.Links[2].MPLS = []uint32{3, 1 << 20} }},
+		{"links[2].mpls", "stack of 17", func(s *simnet.Spec) { s.Links[2].MPLS = make([]uint32, 17) }},
+		{"changes[0].at", "no change", func(s *simnet.Spec) { s.Changes = []simnet.Change{{A: "a", B: "r1"}} }},
+		{"changes[0].a", "missing", func(s *simnet.Spec) { s.Changes = []simnet.Change{{At: 1, B: "r1"}} }},
+		{"changes[0]", "no link joins", func(s *simnet.Spec) { s.Changes = []simnet.Change{{At: 1, A: "a", B: "b"}} }},
 	}
 	for _, tt := range tests {
 		s := diamond(2, simnet.Hash{})
@@ -108,6 +143,14 @@ func TestBadSpecs(t *testing.T) {
 	if err := s.Validate(); !hasProblem(err, "links[0].loss", "") || !hasProblem(err, "links[1].delay", "") {
 		t.Errorf("two faults: got %v, want both", err)
 	}
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, t := range texts {
+		out = append(out, netip.MustParsePrefix(t))
+	}
+	return out
 }
 
 // hasProblem looks for a problem with that key and a fix.

@@ -29,12 +29,17 @@ type Walk struct {
 	Min      time.Duration    // no jitter
 	Median   time.Duration
 	Max      time.Duration // all jitters at their ends, which are never quite reached
-	Delivery float64       // probability that the answer arrives, in [0, 1]
+	Delivery float64       // probability that the answer arrives, in [0, 1], before any ICMP limit and damage
+
+	Sprayed bool // a balancer that goes by packets is on the way: another packet may go elsewhere; here each took its first next hop
+	Limited bool // the answer is an error of a router with an ICMP limit, which may be silent
 }
 
-// Truth follows the packet that a host sends, and the answer to it back. It is
-// exact for this very packet, header fields and TTL included. The error says
-// that the host is unknown or cannot send such a packet.
+// Truth follows the packet that a host sends, and the answer to it back, before
+// any change of routes; see At for other times. It is exact for this very packet,
+// header fields and TTL included, but for Sprayed and for translators whose ports
+// other flows have taken. The error says that the host is unknown or cannot send
+// such a packet.
 func (n *Net) Truth(host string, data []byte) (Walk, error) {
 	from, err := n.host(host)
 	if err != nil {
@@ -66,21 +71,24 @@ func (n *Net) Trace(host string, data []byte, last uint8) ([]Walk, error) {
 
 func (n *Net) walk(from int, data []byte) (Walk, error) {
 	var p, reply packet
+	var st state
 	if err := n.load(&p, data); err != nil {
 		return Walk{}, fmt.Errorf("simnet: truth from %s: %w", n.nodes[from].name, err)
 	}
 	dst := p.h.Dst
 	w := Walk{Outcome: datasets.OutcomeTimeout}
-	there := n.follow(from, &p)
+	there := n.follow(from, &p, &st)
 	w.Forward = n.names(there.nodes)
 	if there.act == deliver {
 		w.Site = n.nodes[there.end()].site[p.dest]
 	}
-	reply.data = n.answer(nil, there.end(), &p, there.act)
+	reply.data = n.answer(nil, there.end(), &p, there.act, &st)
+	w.Sprayed, w.Limited = st.sprayed, st.limited
 	if len(reply.data) == 0 || n.ready(&reply) != nil {
 		return w, nil
 	}
-	back := n.follow(there.end(), &reply)
+	back := n.follow(there.end(), &reply, &st)
+	w.Sprayed = st.sprayed
 	w.Return = n.names(back.nodes)
 	if back.act != deliver || back.end() != from {
 		return w, nil
@@ -120,15 +128,17 @@ type leg struct {
 func (l *leg) end() int { return l.nodes[len(l.nodes)-1] }
 
 // follow moves p, lossless, until it ends.
-func (n *Net) follow(from int, p *packet) leg {
+func (n *Net) follow(from int, p *packet, st *state) leg {
 	l := leg{nodes: []int{from}, delivery: 1}
+	p.origin = true
 	for {
-		act, to := n.step(l.end(), p, len(l.nodes) == 1)
+		act, to := n.step(l.end(), p, p.origin, st)
 		if act != forward {
 			l.act = act
 			return l
 		}
 		l.cross(n, to)
+		p.in, p.origin = int32(to.link), false
 	}
 }
 
@@ -148,35 +158,6 @@ func (n *Net) names(nodes []int) []string {
 	return names
 }
 
-// Links returns the true links that traces from a host to dst can see, over all
-// flows: pairs of answering addresses next to each other, with the TTL of the
-// first, ordered by TTL and addresses. Flows is zero. Silent nodes are in no
-// link. A balancer whose recipe sees no difference between the flows of some
-// protocol makes those flows pass fewer of the links.
-func (n *Net) Links(host string, dst netip.Addr) ([]datasets.Link, error) {
-	from, dest, err := n.pairing(host, dst)
-	if err != nil {
-		return nil, err
-	}
-	found := map[datasets.Link]bool{}
-	for level, ttl := []int{from}, uint8(0); len(level) > 0 && ttl < 255; ttl++ {
-		beyond := map[int]bool{}
-		for _, at := range level {
-			for _, e := range n.onward(dest, at) {
-				beyond[e.to] = true
-				l := datasets.Link{Vantage: host, Target: dst, From: n.seen(at, dest, dst), To: n.seen(e.to, dest, dst), TTL: ttl}
-				if ttl > 0 && l.From.IsValid() && l.To.IsValid() {
-					found[l] = true
-				}
-			}
-		}
-		level = slices.Sorted(maps.Keys(beyond))
-	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b datasets.Link) int {
-		return cmp.Or(cmp.Compare(a.TTL, b.TTL), a.From.Compare(b.From), a.To.Compare(b.To))
-	}), nil
-}
-
 // Catchment returns the names of the sites that a host's flows to an anycast
 // address land at, sorted: one, unless a balancer on the way splits the flows.
 func (n *Net) Catchment(host string, addr netip.Addr) ([]string, error) {
@@ -192,7 +173,7 @@ func (n *Net) Catchment(host string, addr netip.Addr) ([]string, error) {
 		if site, ok := n.nodes[queue[0]].site[dest]; ok {
 			sites[site] = true
 		}
-		for _, e := range n.onward(dest, queue[0]) {
+		for _, e := range n.toward(dest)[queue[0]] {
 			if !visited[e.to] {
 				visited[e.to] = true
 				queue = append(queue, e.to)
@@ -211,21 +192,6 @@ func (n *Net) pairing(host string, dst netip.Addr) (from, dest int, err error) {
 		return 0, 0, fmt.Errorf("simnet: world %q has no address %v", n.spec.Name, dst)
 	}
 	return from, dest, nil
-}
-
-// onward returns every edge that some flow to dest takes from a node.
-func (n *Net) onward(dest, at int) []edge { return n.routes[dest][at] }
-
-// seen is the address by which a trace to dst sees a node; it may be invalid.
-func (n *Net) seen(at, dest int, dst netip.Addr) netip.Addr {
-	nd := &n.nodes[at]
-	switch {
-	case nd.silent:
-		return netip.Addr{}
-	case at == dest || nd.serves(dest):
-		return dst
-	}
-	return nd.own(dst)
 }
 
 // Residual compares the round trip between two nodes of a mesh with what the
@@ -261,7 +227,7 @@ func (n *Net) Residuals() []Residual {
 func (n *Net) shortest(from, to int) leg {
 	l := leg{nodes: []int{from}, act: deliver, delivery: 1}
 	for l.end() != to {
-		l.cross(n, n.routes[to][l.end()][0])
+		l.cross(n, n.toward(to)[l.end()][0])
 	}
 	return l
 }

@@ -22,6 +22,7 @@ func (s *Spec) Validate() error {
 		c.node(i)
 	}
 	c.places()
+	c.weights()
 	for i := range s.Links {
 		c.link(i)
 	}
@@ -33,6 +34,9 @@ func (s *Spec) Validate() error {
 	}
 	for i := range s.Overrides {
 		c.override(i)
+	}
+	for i := range s.Changes {
+		c.change(i)
 	}
 	if len(c.problems) == 0 {
 		c.connected()
@@ -70,8 +74,12 @@ func (c *checker) notNegative(key string, d time.Duration) {
 }
 
 func (c *checker) loss(key string, p float64) {
+	c.probability(key, "loss", p)
+}
+
+func (c *checker) probability(key, what string, p float64) {
 	if !(p >= 0 && p < 1) {
-		c.fail(key, "write a fraction, such as 0.02 for 2 %", "a loss of %v is not in [0, 1)", p)
+		c.fail(key, "write a fraction, such as 0.02 for 2 %", "a %s of %v is not in [0, 1)", what, p)
 	}
 }
 
@@ -106,9 +114,95 @@ func (c *checker) node(i int) {
 	if !(n.Lon >= -180 && n.Lon <= 180) {
 		c.fail(key+".lon", "write degrees, east positive", "longitude %v is not in [-180, 180]", n.Lon)
 	}
+	c.hash(n, key+".hash")
+	c.faults(n, key)
+}
+
+func (c *checker) hash(n *Node, key string) {
 	for j, f := range n.Hash.Fields {
 		if known := fieldNames(); !slices.Contains(known, f) {
-			c.fail(fmt.Sprintf("%s.hash.fields[%d]", key, j), "known are "+strings.Join(known, ", "), "unknown header field %q", f)
+			c.fail(fmt.Sprintf("%s.fields[%d]", key, j), "known are "+strings.Join(known, ", "), "unknown header field %q", f)
+		}
+	}
+	c.oneOf(key+".spread", n.Hash.Spread, SpreadFlow, SpreadPacket, SpreadRoundRobin)
+	if spread := n.Hash.Spread; len(n.Hash.Fields) > 0 && spread != "" && spread != SpreadFlow {
+		c.fail(key+".fields", "leave fields out, or write spread: flow", "spread %s looks at no field", spread)
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Hash.Weights)) {
+		if w := n.Hash.Weights[name]; w < 1 || w > maxWeight {
+			c.fail(key+".weights."+name, "write a whole number from 1 to 1000000", "weight %d is out of range", w)
+		}
+	}
+}
+
+// maxWeight keeps the sum over all next hops within 32 bits.
+const maxWeight = 1_000_000
+
+// weights checks that the nodes with weights are neighbours.
+func (c *checker) weights() {
+	var neighbours map[string][]string
+	for i, n := range c.spec.Nodes {
+		for _, name := range slices.Sorted(maps.Keys(n.Hash.Weights)) {
+			key := fmt.Sprintf("nodes[%d].hash.weights.%s", i, name)
+			if !c.known(key, name) {
+				continue
+			}
+			if neighbours == nil {
+				neighbours = c.neighbours()
+			}
+			if !slices.Contains(neighbours[n.Name], name) {
+				c.fail(key, "name a node that a link leads to", "no link joins %q and %q", n.Name, name)
+			}
+		}
+	}
+}
+
+func (c *checker) oneOf(key, got string, known ...string) {
+	if got != "" && !slices.Contains(known, got) {
+		c.fail(key, "write "+strings.Join(known, ", ")+" or nothing", "unknown value %q", got)
+	}
+}
+
+// faults checks what a node may do otherwise than it should.
+func (c *checker) faults(n *Node, key string) {
+	if n.Quote != 0 && (n.Quote < 8 || n.Quote > 1232) {
+		c.fail(key+".quote", "write 8 to 1232, or leave it out", "cannot quote %d octets", n.Quote)
+	}
+	if r := n.ICMPLimit.RateHz; !(r >= 0 && r <= 1e9) {
+		c.fail(key+".icmp_limit.rate_hz", "write errors per second, or leave icmp_limit out", "a rate of %v is not between 0 and 1e9", r)
+	}
+	if b := n.ICMPLimit.Burst; b < 0 || b > 1e6 || b > 0 && n.ICMPLimit.RateHz == 0 {
+		c.fail(key+".icmp_limit.burst", "write up to 1000000, together with rate_hz", "burst %d has no meaning", b)
+	}
+	for _, f := range []struct {
+		key  string
+		used bool
+	}{{".zero_ttl", n.ZeroTTL}, {".nat", len(n.NAT.Inside) > 0}, {".rewrites", len(n.Rewrites) > 0}} {
+		if f.used && n.Kind == KindHost {
+			c.fail(key+f.key, "give it to a router", "host %q does not forward", n.Name)
+		}
+	}
+	c.oneOf(key+".nat.quote", n.NAT.Quote, QuoteAddress, QuoteFull, QuoteNone)
+	c.owned(n, key+".nat.inside", n.NAT.Inside)
+	c.owned(n, key+".rewrites", n.Rewrites)
+}
+
+// owned checks the prefixes whose packets leave with the node's own address.
+func (c *checker) owned(n *Node, key string, prefixes []netip.Prefix) {
+	for j, p := range prefixes {
+		at := fmt.Sprintf("%s[%d]", key, j)
+		if !p.IsValid() || p.Masked() != p {
+			c.fail(at, "write a prefix such as 10.0.0.0/8", "%v is not a prefix", p)
+			continue
+		}
+		own := n.Addr
+		if p.Addr().Is6() {
+			own = n.Addr6
+		}
+		if !own.IsValid() {
+			c.fail(at, "give the node addr or addr6", "node %q has no address of the family of %v", n.Name, p)
+		} else if p.Contains(own) {
+			c.fail(at, "choose an address outside", "%v holds the node's own address %v", p, own)
 		}
 	}
 }
@@ -179,7 +273,39 @@ func (c *checker) link(i int) {
 	c.notNegative(key+".delay", l.Delay)
 	c.notNegative(key+".jitter", l.Jitter)
 	c.loss(key+".loss", l.Loss)
+	c.probability(key+".duplicate", "probability", l.Duplicate)
+	c.probability(key+".corrupt", "probability", l.Corrupt)
 	c.metric(key+".metric", l.Metric)
+	for _, end := range []struct {
+		key  string
+		addr netip.Addr
+		v4   bool
+	}{{".addr_a", l.AddrA, true}, {".addr_b", l.AddrB, true}, {".addr6_a", l.Addr6A, false}, {".addr6_b", l.Addr6B, false}} {
+		c.family(key+end.key, end.addr, end.v4)
+		c.claim(key+end.key, end.addr)
+	}
+	for j, label := range l.MPLS {
+		if label > 1<<20-1 {
+			c.fail(fmt.Sprintf("%s.mpls[%d]", key, j), "write a label of 20 bits", "label %d exceeds 1048575", label)
+		}
+	}
+	if len(l.MPLS) > maxLabels {
+		c.fail(key+".mpls", "write 16 labels at most", "a stack of %d labels", len(l.MPLS))
+	}
+}
+
+// maxLabels bounds a label stack, so that it fits behind any quote.
+const maxLabels = 16
+
+func (c *checker) change(i int) {
+	ch, key := &c.spec.Changes[i], fmt.Sprintf("changes[%d]", i)
+	c.ends(key, ch.A, ch.B)
+	if ch.At <= 0 {
+		c.fail(key+".at", "write a time such as 30s", "a change at %v is no change", ch.At)
+	}
+	if !c.linked(ch.A, ch.B) {
+		c.fail(key, "name the two ends of a link or of a mesh", "no link joins %q and %q", ch.A, ch.B)
+	}
 }
 
 func (c *checker) mesh(i int) {

@@ -17,14 +17,20 @@ import (
 	"strandline/probe/wire"
 )
 
-// earthSpec decodes the embedded world strictly.
+// earthSpec decodes the embedded world "earth" strictly.
 func earthSpec(t testing.TB) (simnet.Spec, fs.FS) {
+	t.Helper()
+	return embedded(t, "earth")
+}
+
+// embedded decodes an embedded world strictly.
+func embedded(t testing.TB, name string) (simnet.Spec, fs.FS) {
 	t.Helper()
 	dir, err := fs.Sub(simnet.Worlds, "worlds")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := fs.ReadFile(dir, "earth.yaml")
+	text, err := fs.ReadFile(dir, name+".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
