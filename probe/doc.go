@@ -1,9 +1,10 @@
 // Package probe measures: it sends probes through a [Conn], matches what comes
 // back and turns each probe into one row.
 //
-// An [Engine] has three measurements. [Engine.Ping] measures round trips,
-// [Engine.Trace] the path of one flow (Paris traceroute), [Engine.Catchment] the
-// site of an anycast service that the vantage's queries land at.
+// An [Engine] has four measurements. [Engine.Ping] measures round trips,
+// [Engine.Trace] the path of one flow (Paris traceroute), [Engine.Paths] the paths
+// of all flows and what balances them, [Engine.Catchment] the site of an anycast
+// service that the vantage's queries land at.
 //
 //	engine := probe.Engine{Conn: conn, Vantage: "fra"}
 //	err := engine.Ping(ctx, targets, probe.PingOptions{Count: 20}, func(s datasets.Sample) error {

@@ -55,9 +55,10 @@ type Engine struct {
 
 	stats    Stats
 	pacers   *pacers
-	id       uint16 // ICMP identifier of this instance
-	port     uint16 // UDP source port of this instance
-	sport    uint16 // UDP source port of the current measurement
+	id       uint16  // ICMP identifier of this instance
+	port     uint16  // UDP source port of this instance
+	sport    uint16  // UDP source port of the current measurement
+	spread   *spread // set while the flows of a measurement differ
 	excluded map[netip.Addr]bool
 }
 

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"strandline/datasets"
@@ -33,7 +34,7 @@ func (r *run) match(data []byte) (f *flight, ours bool) {
 	}
 	switch q := &r.reply.Quoted; r.reply.Kind {
 	case wire.KindEchoReply:
-		return r.flights[flightKey{r.reply.Src, bySeq, r.reply.ICMPSeq}], r.reply.ICMPID == r.id
+		return r.flights[flightKey{r.reply.Src, bySeq, r.reply.ICMPSeq}], r.ourID(r.reply.ICMPID)
 	case wire.KindTimeExceeded, wire.KindUnreachable:
 		switch {
 		case !r.reply.HasQuote || !q.HasL4:
@@ -41,7 +42,7 @@ func (r *run) match(data []byte) (f *flight, ours bool) {
 		case q.Proto == wire.ProtoUDP:
 			return r.flights[flightKey{q.Dst, byChecksum, q.Checksum}], r.ourPort(q.SrcPort)
 		case q.Proto == wire.ProtoICMP || q.Proto == wire.ProtoICMPv6:
-			return r.flights[flightKey{q.Dst, bySeq, q.ICMPSeq}], r.isEchoRequest(q) && q.ICMPID == r.id
+			return r.flights[flightKey{q.Dst, bySeq, q.ICMPSeq}], r.isEchoRequest(q) && r.ourID(q.ICMPID)
 		}
 	case wire.KindUDP:
 		if r.ourPort(r.reply.DstPort) && r.dns.Decode(r.reply.Payload) == nil {
@@ -52,7 +53,17 @@ func (r *run) match(data []byte) (f *flight, ours bool) {
 }
 
 // ourPort reports whether probes leave from the UDP port.
-func (r *run) ourPort(port uint16) bool { return port == r.sport }
+func (r *run) ourPort(port uint16) bool {
+	if r.spread != nil {
+		return r.spread.used[port]
+	}
+	return port == r.sport
+}
+
+// ourID reports whether probes carry the ICMP identifier.
+func (r *run) ourID(id uint16) bool {
+	return id == r.id || r.spread != nil && id-r.id < maxIDs
+}
 
 func (r *run) isEchoRequest(h *wire.Header) bool {
 	return h.Version == 4 && h.ICMPType == wire.ICMPEchoRequest || h.Version == 6 && h.ICMPType == wire.ICMPv6EchoRequest
@@ -66,7 +77,7 @@ func (r *run) genuine(f *flight) bool {
 	}
 	switch reply.Kind {
 	case wire.KindEchoReply:
-		return f.carries(reply.Payload)
+		return reply.ICMPID == s.ICMPID && f.carries(reply.Payload)
 	case wire.KindUDP:
 		return reply.SrcPort == s.Dport && reply.DstPort == s.Sport && r.dns.Answers(f.query)
 	}
@@ -77,11 +88,21 @@ func (r *run) genuine(f *flight) bool {
 	if q.Proto == wire.ProtoUDP && (q.SrcPort != s.Sport || q.DstPort != s.Dport) {
 		return false
 	}
-	if q.Proto != wire.ProtoUDP && q.Checksum != s.ICMPSum {
+	if q.Proto != wire.ProtoUDP && (q.Checksum != s.ICMPSum || q.ICMPID != s.ICMPID) {
 		return false
 	}
 	// Many routers quote no payload, or cut it; what is there must be ours.
-	return s.Proto == datasets.ProtoDNS || len(reply.QuotedPayload) < tagEnd || f.carries(reply.QuotedPayload)
+	return s.Proto == datasets.ProtoDNS || len(reply.QuotedPayload) < tagEnd || f.began(reply.QuotedPayload)
+}
+
+// began reports whether a quoted payload is that of f, or the beginning of it with
+// zeros after it, which routers that quote little pad with to put an extension
+// behind it (RFC 4884 section 5.3).
+func (f *flight) began(payload []byte) bool {
+	var tag [8]byte
+	binary.BigEndian.PutUint64(tag[:], f.tag)
+	quoted := bytes.TrimRight(payload[tagOffset:tagEnd], "\x00")
+	return bytes.HasPrefix(tag[:], quoted) && (len(quoted) > 0 || len(bytes.TrimRight(payload[:tagEnd], "\x00")) <= tagOffset)
 }
 
 // carries reports whether the payload has the tag of f.

@@ -37,6 +37,9 @@ type shot struct {
 	ttl, tos     uint8
 	seq          uint32 // of the row
 	sport, dport uint16 // UDP and DNS
+	label        uint32 // IPv6 flow label
+	sum          uint16 // ICMP checksum; 0 = the aim's
+	idOffset     uint16 // ICMP: added to the instance's identifier
 	size         int    // payload octets, ICMP and UDP
 	query        string // DNS: the name asked for
 }
@@ -269,14 +272,18 @@ func (r *run) build(f *flight, a *aim, s shot) (err error) {
 		}
 	}
 	f.sample.Src = a.src
-	ip := wire.IP{Src: a.src, Dst: a.target.Addr, TTL: s.ttl, TOS: s.tos, ID: f.ipID}
+	f.sample.FlowLabel = s.label
+	ip := wire.IP{Src: a.src, Dst: a.target.Addr, TTL: s.ttl, TOS: s.tos, ID: f.ipID, FlowLabel: s.label}
 	b := r.out[0].Data[:0]
 	switch s.proto {
 	case datasets.ProtoICMP:
 		seq := uint16(a.count)
-		f.sample.ICMPID, f.sample.ICMPSum = r.id, a.sum
+		f.sample.ICMPID, f.sample.ICMPSum = r.id+s.idOffset, a.sum
+		if s.sum != 0 {
+			f.sample.ICMPSum = s.sum
+		}
 		f.keys = []flightKey{{a.target.Addr, bySeq, seq}}
-		b, err = wire.AppendEcho(b, ip, wire.Echo{ID: r.id, Seq: seq, Checksum: a.sum, Payload: r.payload(f, s.size)})
+		b, err = wire.AppendEcho(b, ip, wire.Echo{ID: f.sample.ICMPID, Seq: seq, Checksum: f.sample.ICMPSum, Payload: r.payload(f, s.size)})
 	case datasets.ProtoUDP:
 		f.sample.Sport, f.sample.Dport = s.sport, s.dport
 		number := 1 + uint16((int(a.base)+a.count)%0xfffe) // never 0 nor 0xffff, which are one in this arithmetic

@@ -26,10 +26,12 @@ type Plan struct {
 
 	Ping      []datasets.Target
 	Trace     []datasets.Target
+	Paths     []datasets.Target
 	Catchment []datasets.Target
 
 	PingOptions      probe.PingOptions
 	TraceOptions     probe.TraceOptions
+	PathsOptions     probe.PathsOptions
 	CatchmentOptions probe.CatchmentOptions
 
 	// Confidence, in percent, that each interval of a median covers it; 0 takes
@@ -44,10 +46,12 @@ type Plan struct {
 // Rows is what one vantage measured.
 type Rows struct {
 	Vantage    datasets.Vantage
-	Samples    []datasets.Sample // pings first, then traces
+	Samples    []datasets.Sample // pings first, then traces, then paths
 	Latencies  []datasets.Latency
 	Hops       []datasets.Hop
 	Links      []datasets.Link
+	Balancers  []datasets.Balancer
+	Graphs     []analysis.Graph // of the paths; their rows are in Hops, Links and Balancers too
 	Catchments []datasets.Catchment
 	Stats      probe.Stats
 }
@@ -105,6 +109,18 @@ func (p *Plan) probe(ctx context.Context, e *probe.Engine, rows *Rows) error {
 			return err
 		}
 	}
+	if len(p.Paths) > 0 {
+		err := e.Paths(ctx, p.Paths, p.PathsOptions, keep, func(g analysis.Graph) error {
+			rows.Graphs = append(rows.Graphs, g)
+			rows.Hops, rows.Links = append(rows.Hops, g.Hops...), append(rows.Links, g.Links...)
+			rows.Balancers = append(rows.Balancers, g.Balancers...)
+			return nil
+		})
+		rows.Balancers = append(rows.Balancers, analysis.PerDestination(rows.Graphs)...)
+		if err != nil {
+			return err
+		}
+	}
 	if len(p.Catchment) > 0 {
 		return e.Catchment(ctx, p.Catchment, p.CatchmentOptions, func(c datasets.Catchment) error {
 			rows.Catchments = append(rows.Catchments, c)
@@ -130,6 +146,7 @@ func (r Rows) AppendTo(w *datasets.Writer) error {
 		func() error { return datasets.Append(w, r.Latencies...) },
 		func() error { return datasets.Append(w, r.Hops...) },
 		func() error { return datasets.Append(w, r.Links...) },
+		func() error { return datasets.Append(w, r.Balancers...) },
 		func() error { return datasets.Append(w, r.Catchments...) },
 	} {
 		if err := write(); err != nil {

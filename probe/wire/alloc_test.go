@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/gopacket"
@@ -28,13 +29,29 @@ func hot(t testing.TB) map[string]func() error {
 	answered := must(t)(wire.AppendDNSAnswer(nil, &q, wire.DNSAnswer{TXT: "fra1", NSID: "fra1.example"}))
 	buf := make([]byte, 0, 2048)
 	text := make([]byte, 0, 300)
+	tcp := wire.TCP{SrcPort: 1, DstPort: 2, Seq: 3, Flags: wire.TCPSyn}
+	objects := wire.Extensions{MPLS: []wire.MPLS{{Label: 5}, {Label: 6, Bottom: true}},
+		Interfaces: []wire.Interface{{Index: 1, Addr: dst4, Name: []byte("eth0"), MTU: 1500}}}
+	extension := wire.AppendExtensions(nil, &objects)
+	extended := must(t)(wire.AppendExtendedError(nil, wire.IP{Src: dst4, Dst: src4}, wire.TimeExceeded, probe4, 0, extension))
+	moved := must(t)(wire.AppendTCP(nil, ip4, tcp))
+	var e wire.Extensions
 	var r wire.Reply
 	var h wire.Header
 	return map[string]func() error{
-		"AppendEcho v4":    func() error { _, err := wire.AppendEcho(buf, ip4, echo); return err },
-		"AppendEcho v6":    func() error { _, err := wire.AppendEcho(buf, ip6, echo); return err },
-		"AppendUDP v4":     func() error { _, err := wire.AppendUDP(buf, ip4, udp); return err },
-		"AppendUDP v6":     func() error { _, err := wire.AppendUDP(buf, ip6, udp); return err },
+		"AppendEcho v4": func() error { _, err := wire.AppendEcho(buf, ip4, echo); return err },
+		"AppendEcho v6": func() error { _, err := wire.AppendEcho(buf, ip6, echo); return err },
+		"AppendUDP v4":  func() error { _, err := wire.AppendUDP(buf, ip4, udp); return err },
+		"AppendUDP v6":  func() error { _, err := wire.AppendUDP(buf, ip6, udp); return err },
+		"AppendTCP v4":  func() error { _, err := wire.AppendTCP(buf, ip4, tcp); return err },
+		"AppendTCP v6":  func() error { _, err := wire.AppendTCP(buf, ip6, tcp); return err },
+		"SetSource":     func() error { return wire.SetSource(moved, dst4, 9) },
+		"Extensions":    func() error { wire.AppendExtensions(buf, &objects); return nil },
+		"Extended error": func() error {
+			_, err := wire.AppendExtendedError(buf, ip4, wire.TimeExceeded, probe4, 0, extension)
+			return err
+		},
+		"Decode extended":  func() error { return errors.Join(r.Decode(extended), e.Decode(r.Extension)) },
 		"AppendIP v4":      func() error { _, err := wire.AppendIP(buf, ip4, wire.ProtoTCP, 20); return err },
 		"AppendIP v6":      func() error { _, err := wire.AppendIP(buf, ip6, wire.ProtoTCP, 20); return err },
 		"AppendError v4":   func() error { _, err := wire.AppendError(buf, ip4, wire.TimeExceeded, probe4, 0); return err },

@@ -29,9 +29,9 @@
 // # What it does not do
 //
 // No sockets, no clock, no matching of replies to probes, no reassembly of
-// fragments, no parsing of ICMP extension objects. Decoding checks structure
-// and leaves checksums to [VerifyChecksums]. Errors are sentinels and never
-// formatted, because hostile input must not cost more than good input.
+// fragments, no TCP options. Decoding checks structure and leaves checksums to
+// [VerifyChecksums]. Errors are sentinels and never formatted, because hostile
+// input must not cost more than good input.
 package wire
 
 import "errors"

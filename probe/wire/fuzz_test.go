@@ -84,6 +84,9 @@ func FuzzDecode(f *testing.F) {
 		if !within(b[:r.TotalLen], r.Payload) || !within(r.Payload, r.QuotedPayload) {
 			t.Fatalf("payloads %x, %x are not slices of %x", r.Payload, r.QuotedPayload, b)
 		}
+		if n := len(r.Extension); n > 0 && (!bytes.HasSuffix(r.Payload, r.Extension) || !within(r.Payload[:len(r.Payload)-n], r.QuotedPayload)) {
+			t.Fatalf("extension %x is not the end of %x, or is quoted payload too", r.Extension, r.Payload)
+		}
 		if verified {
 			reencode(t, b[:r.TotalLen], &r)
 		}

@@ -22,10 +22,12 @@ type Header struct {
 	HeaderLen  int        // with IPv4 options and IPv6 extension headers
 
 	HasL4    bool   // at least eight octets of ICMP, UDP or TCP were there; guards all below
+	TCPFlags uint8  // TCP, when 20 octets were there
 	SrcPort  uint16 // UDP and TCP
 	DstPort  uint16 // UDP and TCP
 	UDPLen   uint16 // UDP
 	TCPSeq   uint32 // TCP
+	TCPAck   uint32 // TCP, when 20 octets were there
 	ICMPType uint8  // ICMP and ICMPv6
 	ICMPCode uint8  // ICMP and ICMPv6
 	ICMPID   uint16 // echo request and reply
@@ -249,6 +251,8 @@ func (h *Header) tcp(b []byte, quoted bool) ([]byte, error) {
 		}
 		return nil, ErrShort
 	}
+	h.TCPAck = binary.BigEndian.Uint32(b[tcpAck:])
+	h.TCPFlags = b[tcpFlags]
 	h.Checksum = binary.BigEndian.Uint16(b[tcpSum:])
 	n := int(b[tcpOff]>>4) * 4
 	switch {

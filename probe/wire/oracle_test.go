@@ -190,6 +190,7 @@ func (o *oracle) transport(l gopacket.Layer) {
 		h.SrcPort, h.DstPort, h.UDPLen, h.Checksum = uint16(l.SrcPort), uint16(l.DstPort), l.Length, l.Checksum
 	case *layers.TCP:
 		h.SrcPort, h.DstPort, h.TCPSeq, h.Checksum = uint16(l.SrcPort), uint16(l.DstPort), l.Seq, l.Checksum
+		h.TCPAck, h.TCPFlags = l.Ack, l.Contents[13]
 	case *layers.ICMPv4:
 		if h.Version != 4 {
 			return

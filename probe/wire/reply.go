@@ -11,6 +11,7 @@ const (
 	KindTimeExceeded             // the TTL ran out (code 0) or reassembly took too long (code 1)
 	KindUnreachable              // destination unreachable, or ICMPv6's packet too big, which ICMP sends as one
 	KindUDP
+	KindTCP
 )
 
 // String returns the name of k.
@@ -26,6 +27,8 @@ func (k Kind) String() string {
 		return "unreachable"
 	case KindUDP:
 		return "udp"
+	case KindTCP:
+		return "tcp"
 	}
 	return "other"
 }
@@ -44,6 +47,10 @@ type Reply struct {
 	// QuotedPayload aliases the input and is what follows the headers of the
 	// quoted packet, often nothing. An ICMP extension is never part of it.
 	QuotedPayload []byte
+	// Extension aliases the input and is the ICMP extension after the quote (RFC
+	// 4884), its header with it, for Extensions.Decode; nil when there is none with
+	// a right version and checksum.
+	Extension []byte
 }
 
 // Decode reads the packet b, which must be whole; it may have octets of padding
@@ -74,6 +81,8 @@ func (h *Header) kind() Kind {
 		return kindV4(h.ICMPType)
 	case h.Proto == ProtoICMPv6 && h.Version == 6:
 		return kindV6(h.ICMPType)
+	case h.Proto == ProtoTCP:
+		return KindTCP
 	}
 	return KindOther
 }
@@ -122,7 +131,16 @@ func (r *Reply) quotes() bool {
 // quote decodes the packet that the ICMP error m quotes.
 func (r *Reply) quote(m []byte) {
 	q := r.Payload
-	if n := r.quoteLen(m); n > 0 && n <= len(q) {
+	n := r.quoteLen(m)
+	if r.mayExtend() {
+		if at := findExtension(q, n); at > 0 {
+			r.Extension = q[at:]
+			if n == 0 || n > at {
+				n = at
+			}
+		}
+	}
+	if n > 0 && n <= len(q) {
 		q = q[:n]
 	}
 	if len(q) == 0 || q[0]>>4 != r.Version {
@@ -135,13 +153,19 @@ func (r *Reply) quote(m []byte) {
 	r.QuotedPayload, r.HasQuote = payload, true
 }
 
+// mayExtend reports whether errors of this type have extensions (RFC 4884
+// section 4): all but ICMPv6's packet too big and parameter problem.
+func (r *Reply) mayExtend() bool {
+	return r.Version == 4 || r.ICMPType == ICMPv6Unreachable || r.ICMPType == ICMPv6TimeExceeded
+}
+
 // quoteLen returns RFC 4884's length of the quote in octets, or 0 when the
 // message type has none or it cannot be right, being shorter than an IP header:
 // older systems left other values in these octets.
 func (r *Reply) quoteLen(m []byte) int {
 	n, least := int(m[v4QuoteSz])*4, v4Len
 	if r.Version == 6 {
-		if r.ICMPType != ICMPv6Unreachable && r.ICMPType != ICMPv6TimeExceeded {
+		if !r.mayExtend() {
 			return 0
 		}
 		n, least = int(m[v6QuoteSz])*8, v6Len

@@ -58,6 +58,7 @@ func TestCaptures(t *testing.T) {
 				TotalLen: 42, HeaderLen: 20, HasL4: true, ICMPType: 8, ICMPID: 24000, ICMPSeq: 48277, Checksum: 0x5dc0},
 			payload: "7fe9000000000000000000000000",
 			want: wire.Reply{Kind: wire.KindTimeExceeded, HasQuote: true, QuotedPayload: unhex(t, "7fe9000000000000000000000000"),
+				Extension: unhex(t, "2000707d 000c0101 073d9001 0635d101"), // after 128 octets, though the length says 68
 				Header: wire.Header{Version: 4, Src: netip.MustParseAddr("12.122.28.42"), Dst: lip6, Proto: 1, TTL: 239, ID: 11578,
 					TotalLen: 172, HeaderLen: 20, HasL4: true, ICMPType: 11, Checksum: 0xf4ee},
 				Quoted: wire.Header{Version: 4, Src: lip6, Dst: netip.MustParseAddr("65.83.239.127"), Proto: 1, TTL: 2, ID: 46230,
@@ -140,8 +141,8 @@ func sameReply(t *testing.T, b []byte, want wire.Reply) {
 	if got.Kind != want.Kind {
 		t.Errorf("kind = %v, want %v", got.Kind, want.Kind)
 	}
-	if !bytes.Equal(got.Payload, want.Payload) || !bytes.Equal(got.QuotedPayload, want.QuotedPayload) {
-		t.Errorf("payloads = %x, %x; want %x, %x", got.Payload, got.QuotedPayload, want.Payload, want.QuotedPayload)
+	if !bytes.Equal(got.Payload, want.Payload) || !bytes.Equal(got.QuotedPayload, want.QuotedPayload) || !bytes.Equal(got.Extension, want.Extension) {
+		t.Errorf("payloads = %x, %x, %x; want %x, %x, %x", got.Payload, got.QuotedPayload, got.Extension, want.Payload, want.QuotedPayload, want.Extension)
 	}
 }
 
@@ -279,7 +280,7 @@ func TestKinds(t *testing.T) {
 		{ip6error + "0300 0000 00000000", wire.KindTimeExceeded},
 		{ip6error + "8700 0000 00000000", wire.KindOther},
 		{"4500 0000 0000 0000 ff11 0000 cb007109 c0000201 0035 5dc0 0008 0000", wire.KindUDP},
-		{"4500 0000 0000 0000 ff06 0000 cb007109 c0000201 0050 5dc0 00000000 00000000 50140000 00000000", wire.KindOther},
+		{"4500 0000 0000 0000 ff06 0000 cb007109 c0000201 0050 5dc0 00000000 00000000 50140000 00000000", wire.KindTCP},
 		{"4500 0000 0000 0000 ff3a 0000 cb007109 c0000201 8100 0000 00010002", wire.KindOther}, // ICMPv6 over IPv4
 		{"4500 0000 0000 0001 ff01 0000 cb007109 c0000201 0000 0000 00010002", wire.KindOther}, // a later fragment
 		{"4500 0000 0000 2000 ff01 0000 cb007109 c0000201 0000 0000 00010002", wire.KindEchoReply},
