@@ -51,7 +51,7 @@ func (m *measurement) flags(c *cobra.Command) {
 
 // positive refuses flags for which zero would mean their default.
 func positive(c *cobra.Command) error {
-	for _, name := range []string{"rate", "prefix-rate", "timeout", "count", "interval", "attempts", "first-ttl", "max-ttl", "gap-limit", "dport"} {
+	for _, name := range []string{"rate", "prefix-rate", "timeout", "count", "interval", "attempts", "first-ttl", "max-ttl", "gap-limit", "dport", "max-probes", "confidence"} {
 		if f := c.Flags().Lookup(name); f != nil {
 			if v := f.Value.String(); v == "0" || v == "0s" || v == "NaN" || strings.HasPrefix(v, "-") {
 				return usagef("--%s %s: must be above 0", name, v)

@@ -11,7 +11,7 @@ import (
 
 func newProbeCmd(a *app) *cobra.Command {
 	return group("probe", "Measure now: round trips, paths, anycast catchments",
-		newPingCmd(a), newTraceCmd(a), newCatchmentCmd(a))
+		newPingCmd(a), newTraceCmd(a), newPathsCmd(a), newCatchmentCmd(a))
 }
 
 // renderExtent prints what a measurement would send.

@@ -164,7 +164,7 @@ func (m *measurement) save(w *datasets.Writer, p campaign.Plan, r campaign.Rows)
 	if w == nil {
 		return nil
 	}
-	if err := datasets.Append(w, slices.Concat(p.Ping, p.Trace, p.Catchment)...); err != nil {
+	if err := datasets.Append(w, slices.Concat(p.Ping, p.Trace, p.Paths, p.Catchment)...); err != nil {
 		return err
 	}
 	if err := errors.Join(r.AppendTo(w), w.Close()); err != nil {
