@@ -65,6 +65,9 @@ const (
 
 // String returns the mnemonic.
 func (r Rcode) String() string {
+	if r == BadVers {
+		return "BADVERS" // the number is BADSIG's too, which only TSIG knows
+	}
 	if s, ok := dns.RcodeToString[int(r)]; ok {
 		return s
 	}

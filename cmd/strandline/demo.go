@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +29,8 @@ another. With --format json or csv, standard output lists the files that were wr
 				}
 				dir = parent
 			}
-			if _, err := os.Stat(filepath.Join(dir, "dataset")); err == nil {
-				return fmt.Errorf("%s holds a data set already: name another directory with -o, or remove it", filepath.Join(dir, "dataset"))
+			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+				return fmt.Errorf("%s holds something already: name another directory with -o, or remove it", dir)
 			}
 			opts := demo.Options{Dir: dir, Seed: max(a.seed, 1), Out: a.summary(), CommandLine: os.Args, Version: version, Serve: serve,
 				Progress: newProgress(a, "measuring").steps, Logger: slog.New(slog.DiscardHandler)}

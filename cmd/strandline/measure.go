@@ -124,6 +124,9 @@ func (m *measurement) place() (datasets.Vantage, error) {
 		}
 		v.Labels = labels
 	}
+	if err := v.Validate(); err != nil {
+		return v, usagef("--vantage or --frontend: %w", err)
+	}
 	return v, nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ func newReportCmd(a *app) *cobra.Command {
 			if err := web.WriteReport(&b, page); err != nil {
 				return err
 			}
-			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+			if err := replaceFile(out, b.Bytes()); err != nil {
 				return err
 			}
 			a.talk("report written to %s", out)

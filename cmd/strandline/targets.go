@@ -167,7 +167,10 @@ func (m *measurement) save(w *datasets.Writer, p campaign.Plan, r campaign.Rows)
 	if err := datasets.Append(w, slices.Concat(p.Ping, p.Trace, p.Paths, p.Catchment)...); err != nil {
 		return err
 	}
-	if err := errors.Join(r.AppendTo(w), w.Close()); err != nil {
+	if err := r.AppendTo(w); err != nil {
+		return err // and nothing is left: the caller aborts
+	}
+	if err := w.Close(); err != nil {
 		return err
 	}
 	m.app.talk("data set written to %s", m.out)

@@ -128,10 +128,10 @@ func count(n *yaml.Node, limit, depth int) int {
 
 // null is a value left out: right for what may be absent, a problem elsewhere.
 func (d *document) null(n *yaml.Node, v reflect.Value, path string) {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Map:
+	switch {
+	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() != reflect.Struct, v.Kind() == reflect.Slice, v.Kind() == reflect.Map:
 		v.SetZero()
-	default:
+	default: // also a section without content, which a lost indent leaves
 		d.problemf(n, path, "give it a value or remove the key", "has no value, want %s", wanted(v.Type()))
 	}
 }

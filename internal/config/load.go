@@ -172,9 +172,7 @@ func (l *loader) measured(world *router.World) *router.World {
 			fix := strings.Join(notes, "; ")
 			err = errors.Join(err, errors.New(fix))
 		}
-		for p := range problemsOf(err) {
-			l.d.adopt(&datasets.Problem{Key: key, Msg: "with the measured latencies: " + p.Error(), Fix: fix}, "")
-		}
+		l.d.adopt(&datasets.Problem{Key: key, Msg: "the rows of " + name + " do not make a world: " + strings.Join(strings.Split(err.Error(), "\n"), "; "), Fix: fix}, "")
 		return world
 	}
 	l.c.Notes = notes

@@ -69,19 +69,24 @@ func (s *state) explain(name, client string, snap *dnsserver.Snapshot) (*Explana
 		return nil, &ClientError{"no name was given: ask for one such as api.example.org"}
 	}
 	e := &Explanation{}
+	var whom netip.Prefix // whom DNS answers for
 	if snap != nil {
 		if err := s.steered(name); err != nil {
 			return nil, err
 		}
-		var whom netip.Prefix
 		if e.DNS, whom, err = resolve(snap, name, prefix, located); err != nil {
 			return nil, err
 		}
-		if whom.IsValid() {
-			prefix = whom
-		}
+	}
+	asked := prefix
+	if whom.IsValid() {
+		prefix = whom
 	}
 	e.Explanation = s.table.Explain(name, prefix)
+	if located && prefix != asked {
+		e.Why = fmt.Sprintf("the subnet %v says nothing about the client's place, so DNS answers as for its resolver, whose address is not known here; for a resolver at %v: %s",
+			asked, prefix.Addr(), e.Why)
+	}
 	return e, nil
 }
 
