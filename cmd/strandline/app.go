@@ -109,6 +109,10 @@ func hints(c *cobra.Command, err error) []string {
 		return []string{"this system or host cannot do that; the simulated Internet works everywhere: --sim earth"}
 	case errors.Is(err, os.ErrPermission) && strings.HasPrefix(c.CommandPath(), "strandline serve "):
 		return []string{"ports below 1024 need the capability cap_net_bind_service: sudo setcap cap_net_bind_service+ep $(command -v strandline), or a systemd unit (docs/operations.md)"}
+	case errors.Is(err, os.ErrNotExist) && strings.HasPrefix(c.CommandPath(), "strandline lab "):
+		return []string{"no lab or no host of that name is up; strandline lab up builds one and lists its hosts"}
+	case errors.Is(err, os.ErrExist) && strings.HasPrefix(c.CommandPath(), "strandline lab "):
+		return []string{"take it down first: strandline lab down --name NAME"}
 	case errors.Is(err, os.ErrPermission) && strings.HasPrefix(c.CommandPath(), "strandline lab "):
 		return []string{"network namespaces need root: sudo " + c.CommandPath()}
 	}
