@@ -6,7 +6,7 @@ GO       ?= go
 BIN      := bin/strandline
 TOOL     := $(GO) tool -modfile=tools.mod
 VERSION  ?= dev
-FUZZTIME ?= 10s
+FUZZTIME ?= 20000x
 
 .DEFAULT_GOAL := help
 
@@ -47,7 +47,7 @@ bench: ## side by side with peers, one table per area
 fuzz: ## every fuzz target for FUZZTIME each
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; done; done
 
 .PHONY: cover
 cover: ## coverage by package

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -65,37 +66,55 @@ func Validate(dir string) error {
 	return errors.Join(errs...)
 }
 
-// checkFile checks one file against what the manifest says of it. Where exactly
-// one row was changed, the problems name its line.
+// checkFile checks one file against what the manifest says of it.
 func checkFile(path string, want FileInfo) error {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	kind := slices.IndexFunc(kinds(), func(k rowKind) bool { return k.kind == want.Kind })
 	var faults faultList
-	sum, size, lines := sha256.New(), new(byteCount), newLocator()
-	rows := kinds()[kind].check(io.TeeReader(file, io.MultiWriter(sum, size, lines)), path, faults.add)
-	errs := []error{faults.err()}
-	if line, ok := lines.changed(want.RowSums); ok {
-		errs = append(errs, &Problem{File: path, Line: int(line), Msg: "not the row that was written (by row_sums of " + manifestName + ")"})
-	}
+	seen := newFileCheck()
+	seen.rows = kinds()[kind].check(io.TeeReader(file, seen), path, faults.add)
+	return errors.Join(faults.err(), seen.compare(path, want))
+}
+
+// fileCheck sums up a file while it is read.
+type fileCheck struct {
+	rows, size int64
+	sum        hash.Hash
+	lines      *locator
+}
+
+func newFileCheck() *fileCheck { return &fileCheck{sum: sha256.New(), lines: newLocator()} }
+
+// Write takes the next bytes of the file.
+func (c *fileCheck) Write(b []byte) (int, error) {
+	c.size += int64(len(b))
+	c.sum.Write(b)
+	return c.lines.Write(b)
+}
+
+// compare reports where the file is not what the manifest says. Where exactly one
+// row was changed, a problem names its line; where the checksum holds and the row
+// sums do not, it is the manifest that was changed.
+func (c *fileCheck) compare(path string, want FileInfo) error {
+	var errs []error
 	differs := func(what string, got, want any) {
 		if got != want {
 			errs = append(errs, &Problem{File: path, Msg: fmt.Sprintf("%s is %v, but %s says %v", what, got, manifestName, want)})
 		}
 	}
-	differs("the number of rows", rows, want.Rows)
-	differs("the size in bytes", int64(*size), want.Bytes)
-	differs("the SHA-256 checksum", hex.EncodeToString(sum.Sum(nil)), want.SHA256)
+	sum := hex.EncodeToString(c.sum.Sum(nil))
+	if line, ok := c.lines.changed(want.RowSums); ok && sum != want.SHA256 {
+		errs = append(errs, &Problem{File: path, Line: int(line), Msg: "not the row that was written (by row_sums of " + manifestName + ")"})
+	} else if sum == want.SHA256 && c.lines.text() != want.RowSums {
+		errs = append(errs, &Problem{File: filepath.Join(filepath.Dir(path), manifestName), Key: "row_sums",
+			Msg: "not those of " + want.Path + ", whose checksum is right", Fix: "the manifest was changed after it was written"})
+	}
+	differs("the number of rows", c.rows, want.Rows)
+	differs("the size in bytes", c.size, want.Bytes)
+	differs("the SHA-256 checksum", sum, want.SHA256)
 	return errors.Join(errs...)
-}
-
-// byteCount counts what is written to it.
-type byteCount int64
-
-func (n *byteCount) Write(b []byte) (int, error) {
-	*n += byteCount(len(b))
-	return len(b), nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -216,7 +217,8 @@ func (s *Set) file(kind string) (FileInfo, bool) {
 }
 
 // Rows yields the rows of a kind as Read does; none when the set has no such
-// file. It ends with an error when their number is not the manifest's.
+// file. It ends with an error when the file is not the one that was written, by
+// number of rows, size and checksum.
 func Rows[R Row](s *Set) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var zero R
@@ -225,27 +227,37 @@ func Rows[R Row](s *Set) iter.Seq2[R, error] {
 			return
 		}
 		path := filepath.Join(s.Dir, info.Path)
-		file, err := os.Open(path)
+		file, err := openRegular(path)
 		if err != nil {
 			yield(zero, err)
 			return
 		}
 		defer file.Close()
-		var n int64
-		for row, err := range Read[R](file, path, JSONL) {
-			n++
+		seen, faulty := newFileCheck(), false
+		for row, err := range Read[R](io.TeeReader(file, seen), path, JSONL) {
+			seen.rows++
+			faulty = faulty || err != nil
 			if !yield(row, err) {
 				return
 			}
 		}
-		if n != info.Rows {
-			yield(zero, wrongCount(path, n, info.Rows))
+		if err := seen.compare(path, info); err != nil && !faulty {
+			yield(zero, fmt.Errorf("changed after it was written (see dataset validate): %w", err))
 		}
 	}
 }
 
-func wrongCount(path string, got, want int64) error {
-	return &Problem{File: path, Msg: fmt.Sprintf("%d rows, but %s says %d", got, manifestName, want)}
+// openRegular opens a file to read. A pipe would wait for its writer, and a device
+// may have no end.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &Problem{File: path, Msg: "is not a regular file", Fix: "a data set holds files only"}
+	}
+	return os.Open(path)
 }
 
 // All returns the rows of a kind, or their faults, as Collect does.

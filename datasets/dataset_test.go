@@ -346,13 +346,32 @@ func TestRowsNoticesWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := datasets.All[datasets.Hop](set); err == nil || !strings.HasSuffix(err.Error(), "1 rows, but manifest.json says 2") {
+	if _, err := datasets.All[datasets.Hop](set); err == nil || !strings.Contains(err.Error(), "the number of rows is 1, but manifest.json says 2") {
 		t.Errorf("got %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "hops.jsonl")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := datasets.All[datasets.Hop](set); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	// A row that is still a row is not the one that was written.
+	file := filepath.Join(dir, "targets.jsonl")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "192.0.2.1", "192.0.2.2", 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := datasets.All[datasets.Target](set); err == nil || !strings.Contains(err.Error(), "targets.jsonl:1: not the row that was written") {
+		t.Errorf("got %v", err)
+	}
+	// What is no file must not be waited for.
+	if err := os.Mkdir(filepath.Join(dir, "hops.jsonl"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := datasets.All[datasets.Hop](set); err == nil || !strings.Contains(err.Error(), "hops.jsonl: is not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -184,7 +184,7 @@ func TestFillLevel(t *testing.T) {
 
 // A token is used once, before it expires, for a usable region.
 func TestIdleTokens(t *testing.T) {
-	p, v, rng := policy(t, "jiq", 1, 1e-9, 1e-9), &router.View{Usable: usable(3)}, seeded(t, 65)
+	p, v, rng := policy(t, "jiq", 1, 1e-4, 1e-4), &router.View{Usable: usable(3)}, seeded(t, 65)
 	idle := p.(router.IdleObserver)
 	idle.ObserveIdle(1, 10)
 	idle.ObserveIdle(2, 1)

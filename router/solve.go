@@ -32,10 +32,15 @@ type SolveOptions struct {
 // never gives exact zeros.
 const smallShare = 1e-9
 
+// worstGap is the gap above which a plan is no plan: it happens where service
+// parameters are many orders of magnitude apart.
+const worstGap = 0.01
+
 // Solve finds the optimal allocation of w to the target gap, or as near as
 // rounding and MaxIterations allow: Plan.Gap says how near. The same input gives
 // the same bits. The error is that of World.Validate, or says that no feasible
-// allocation was found, which needs demand within rounding of capacity.
+// allocation was found, which needs demand within rounding of capacity, or none with
+// a gap of at most 1 %, which needs numbers many orders of magnitude apart.
 //
 // The method is Newton's on the dual in the prices, where the minimum over
 // regions is smoothed by an entropy term e that falls step by step:
@@ -75,12 +80,17 @@ func solve(q *problem, opts SolveOptions) (*Plan, error) {
 	}
 	s := newSolver(q, opts)
 	s.run()
-	if s.bestShares == nil {
-		return nil, fmt.Errorf("solve: no feasible allocation found in %d steps: the demand is too near to the capacity", s.iterations)
+	if s.bestShares == nil || s.bestPricesS == nil {
+		return nil, fmt.Errorf("solve: no feasible allocation with a certificate found in %d steps: the demand is too near to the capacity, or the numbers are too far apart", s.iterations)
 	}
 	p := newPlan(q, s.clean(), s.bestPricesS)
 	p.Iterations = s.iterations
-	p.Gap = relativeGap(p.Cost, s.lower)
+	if p.Gap = relativeGap(p.Cost, s.lower); !finite(p.Cost) || !finite(p.Gap) {
+		return nil, fmt.Errorf("solve: the cost is not finite after %d steps: the numbers of the world are too far apart", s.iterations)
+	}
+	if sticky := opts.Previous != nil && opts.StickinessS > 0; p.Gap > worstGap && !sticky { // stickiness costs, and the gap says how much
+		return nil, fmt.Errorf("solve: the plan found in %d steps is only certified to a gap of %.2g: the numbers of the world are too far apart", s.iterations, p.Gap)
+	}
 	return p, nil
 }
 

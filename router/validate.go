@@ -45,14 +45,14 @@ func serviceKinds() []string {
 }
 
 func checkMu(p *problems, key string, s Service) {
-	if !finite(s.Mu) || s.Mu <= 0 {
-		p.add(key+".mu", "write the greatest rate in requests per second, above 0", "%v is not a capacity", s.Mu)
+	if !positive(s.Mu) {
+		p.add(key+".mu", "write the greatest rate in requests per second"+positiveFix, "%v is not a capacity", s.Mu)
 	}
 }
 
 func checkKappa(p *problems, key string, s Service) {
-	if !finite(s.Kappa) || s.Kappa <= 0 {
-		p.add(key+".kappa", "write the number of requests inside at half of mu, above 0", "%v is not a workload", s.Kappa)
+	if !positive(s.Kappa) {
+		p.add(key+".kappa", "write the number of requests inside at half of mu"+positiveFix, "%v is not a workload", s.Kappa)
 	}
 }
 
@@ -88,11 +88,11 @@ func checkPoints(p *problems, key string, s Service) {
 	for k, at := range s.Points {
 		at, point := index(key+".points", k), at
 		switch {
-		case !finite(point.Workload) || point.Workload <= last.Workload:
-			p.add(at+".n", "write the points by rising n, above 0", "%v does not follow %v", point.Workload, last.Workload)
+		case !positive(point.Workload) || point.Workload <= last.Workload:
+			p.add(at+".n", "write the points by rising n"+positiveFix, "%v does not follow %v", point.Workload, last.Workload)
 			ok = false
-		case !finite(point.RateHz) || point.RateHz <= 0:
-			p.add(at+".rate", "write the requests per second completed, above 0", "%v is not a rate", point.RateHz)
+		case !positive(point.RateHz):
+			p.add(at+".rate", "write the requests per second completed"+positiveFix, "%v is not a rate", point.RateHz)
 			ok = false
 		}
 		last = point
@@ -116,7 +116,7 @@ func checkConcave(p *problems, key string, points []Point) {
 }
 
 func (w *World) checkRegion(p *problems, key string, r Region) {
-	if !finite(r.MaxRateHz) || r.MaxRateHz < 0 {
+	if !within(r.MaxRateHz) {
 		p.add(key+".max_rate", "write requests per second, above 0, or remove it", "%v is not a limit", r.MaxRateHz)
 	}
 	if r.Price != nil {
@@ -131,7 +131,7 @@ func (w *World) checkRegion(p *problems, key string, r Region) {
 }
 
 func checkNotNegative(p *problems, key string, v float64, unit string) {
-	if !finite(v) || v < 0 {
+	if !within(v) {
 		p.add(key, "write "+unit+", 0 or more", "%v is not a number of %s", v, unit)
 	}
 }
@@ -165,8 +165,8 @@ func (w *World) checkNamed(p *problems, key string, values map[string]float64, k
 		switch v := values[name]; {
 		case !known(name):
 			p.add(key+"."+name, "name a "+what+" of the world", "there is no %s %q", what, name)
-		case !finite(v) || !fine(v):
-			p.add(key+"."+name, "write a number above 0", "%v is not a number that can stand here", v)
+		case !within(v) || !fine(v):
+			p.add(key+"."+name, "write a number above 0, at most 1e9", "%v is not a number that can stand here", v)
 		}
 	}
 }
@@ -208,8 +208,8 @@ func checkLimit(p *problems, key string, l *Limit) {
 }
 
 func checkShed(p *problems, key string, s *Shed) {
-	if s != nil && (!finite(s.PriceS) || s.PriceS <= 0) {
-		p.add(key+".shed.price", "write what a refused request costs in seconds, above 0", "%v is not a price", s.PriceS)
+	if s != nil && !positive(s.PriceS) {
+		p.add(key+".shed.price", "write what a refused request costs in seconds"+positiveFix, "%v is not a price", s.PriceS)
 	}
 }
 

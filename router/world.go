@@ -124,6 +124,23 @@ func index(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" 
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
+// What a world may hold: no system is outside, and inside the solver's numbers
+// keep their digits.
+const (
+	largest      = 1e9  // of rates, workloads, prices and the like
+	smallest     = 1e-9 // of what must be above 0
+	largestTimeS = 1e5  // of latencies
+)
+
+// within accepts 0 to largest, positive accepts smallest to largest.
+func within(v float64) bool   { return v >= 0 && v <= largest }
+func positive(v float64) bool { return v >= smallest && v <= largest }
+
+const (
+	positiveFix = ", 1e-9 to 1e9"
+	withinFix   = ", 0 to 1e9"
+)
+
 func (w *World) checkFrontends(p *problems) {
 	if len(w.Frontends) == 0 {
 		p.add("frontends", "list at least one frontend with a name and a rate", "there is none")
@@ -133,8 +150,8 @@ func (w *World) checkFrontends(p *problems) {
 		key := index("frontends", i)
 		checkName(p, key, f.Name, i, seen)
 		switch sum := w.ArrivingHz(i); {
-		case !finite(f.RateHz) || f.RateHz < 0:
-			p.add(key+".rate", "write the requests per second, 0 or more", "%v is not a rate", f.RateHz)
+		case !within(f.RateHz):
+			p.add(key+".rate", "write the requests per second"+withinFix, "%v is not a rate", f.RateHz)
 		case f.RateHz != 0 && math.Abs(f.RateHz-sum) > 1e-9*sum:
 			p.add(key+".rate", "write 0, or that sum", "%v is not the sum %v of the rates of its classes", f.RateHz, sum)
 		}
@@ -183,6 +200,10 @@ func (w *World) checkLatency(p *problems) {
 	if got, want := len(w.Latency.Matrix), len(w.Frontends); got != want {
 		p.add("latency.matrix", fmt.Sprintf("write %d rows, one per frontend", want), "has %d rows", got)
 	}
+	scale := 1.0 // to seconds
+	if w.Latency.Unit == UnitMillis {
+		scale = 1e-3
+	}
 	for i, row := range w.Latency.Matrix {
 		key := index("latency.matrix", i)
 		if got, want := len(row), len(w.Regions); got != want {
@@ -194,8 +215,8 @@ func (w *World) checkLatency(p *problems) {
 				continue
 			}
 			allowed++
-			if !finite(*v) || *v < 0 {
-				p.add(index(key, j), "write a time of 0 or more, or null where it is not allowed", "%v is not a latency", *v)
+			if !(*v >= 0 && *v*scale <= largestTimeS) {
+				p.add(index(key, j), "write a time from 0 to a day, or null where it is not allowed", "%v is not a latency", *v)
 			}
 		}
 		if len(row) > 0 && allowed == 0 {

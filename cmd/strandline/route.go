@@ -38,6 +38,9 @@ less than (1 - gap) times this one.`,
 			if err != nil {
 				return err
 			}
+			if p.Gap > 1e-6 {
+				a.talk("warning: the plan is only certified to a gap of %.2g", p.Gap)
+			}
 			p.ElapsedMS = float64(time.Since(start).Microseconds()) / 1000
 			return renderPlan(a, p)
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -120,6 +121,18 @@ func (d *daemon) retire(p *proxy.Proxy) {
 	})
 }
 
+// guard turns a panic while something new is built into an error: whatever is
+// wrong with a new world, what is served now goes on.
+func (d *daemon) guard(change func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			d.log.Error("panic while changing what is served", "panic", fault, "stack", string(debug.Stack()))
+			err = fmt.Errorf("a fault of this program kept it from changing what is served: %v", fault)
+		}
+	}()
+	return change()
+}
+
 // replan follows a change of health.
 func (d *daemon) replan() {
 	old := d.now.Load()
@@ -127,10 +140,13 @@ func (d *daemon) replan() {
 	if was := old.table.DownNames(); slices.Equal(down, slices.Sorted(slices.Values(was))) {
 		return
 	}
-	next, err := d.build(old.cfg, down)
-	if err == nil {
-		err = d.publish(next)
-	}
+	var next *state
+	err := d.guard(func() (err error) {
+		if next, err = d.build(old.cfg, down); err == nil {
+			err = d.publish(next)
+		}
+		return err
+	})
 	result := *d.outcome.Load()
 	result.planErr = err
 	d.outcome.Store(&result)
@@ -143,7 +159,7 @@ func (d *daemon) replan() {
 
 // reload replaces everything by what the files say now, or nothing.
 func (d *daemon) reload(ctx context.Context) error {
-	err := d.tryReload(ctx)
+	err := d.guard(func() error { return d.tryReload(ctx) })
 	result := *d.outcome.Load()
 	result.reloads++
 	result.reloadAt, result.reloadErr = time.Now(), err
