@@ -45,3 +45,28 @@ func shareText(p *router.Plan, f router.FrontendPlan) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+func renderPlan(a *app, p *router.Plan) error {
+	switch a.format {
+	case "json":
+		return renderOne(a.stdout, p)
+	case "csv":
+		return renderRows(a, router.Rows(p, 0), nil)
+	}
+	fmt.Fprintf(a.stdout, "mean latency %.6f s, gap %.2g, %d iterations, %.1f ms\n\n", p.MeanLatencyS, p.Gap, p.Iterations, p.ElapsedMS)
+	if err := table(a.stdout, p.Regions, regionColumns()); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	return table(a.stdout, p.Frontends, frontendColumns(p))
+}
+
+func regionColumns() []column[router.RegionPlan] {
+	return []column[router.RegionPlan]{
+		{"region", func(r router.RegionPlan) string { return r.Name }},
+		{">rate/s", func(r router.RegionPlan) string { return fmt.Sprintf("%.3f", r.RateHz) }},
+		{">workload", func(r router.RegionPlan) string { return fmt.Sprintf("%.3f", r.Workload) }},
+		{">price s", func(r router.RegionPlan) string { return fmt.Sprintf("%.4f", r.PriceS) }},
+		{">utilisation", func(r router.RegionPlan) string { return fmt.Sprintf("%.1f%%", 100*r.Utilisation) }},
+	}
+}

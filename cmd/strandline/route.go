@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,67 +41,4 @@ less than (1 - gap) times this one.`,
 			return renderPlan(a, p)
 		},
 	}
-}
-
-func renderPlan(a *app, p *router.Plan) error {
-	switch a.format {
-	case "json":
-		return renderOne(a.stdout, p)
-	case "csv":
-		return renderRows(a, router.Rows(p, 0), nil)
-	}
-	fmt.Fprintf(a.stdout, "mean latency %.6f s, gap %.2g, %d iterations, %.1f ms\n\n", p.MeanLatencyS, p.Gap, p.Iterations, p.ElapsedMS)
-	if err := table(a.stdout, p.Regions, regionColumns()); err != nil {
-		return err
-	}
-	fmt.Fprintln(a.stdout)
-	return table(a.stdout, p.Frontends, frontendColumns(p))
-}
-
-func regionColumns() []column[router.RegionPlan] {
-	return []column[router.RegionPlan]{
-		{"region", func(r router.RegionPlan) string { return r.Name }},
-		{">rate/s", func(r router.RegionPlan) string { return fmt.Sprintf("%.3f", r.RateHz) }},
-		{">workload", func(r router.RegionPlan) string { return fmt.Sprintf("%.3f", r.Workload) }},
-		{">price s", func(r router.RegionPlan) string { return fmt.Sprintf("%.4f", r.PriceS) }},
-		{">utilisation", func(r router.RegionPlan) string { return fmt.Sprintf("%.1f%%", 100*r.Utilisation) }},
-	}
-}
-
-// writeOut writes a document to a file, or to standard output when the name is
-// empty.
-func writeOut(a *app, file, text string) error {
-	if file == "" {
-		return renderDocument(a, text)
-	}
-	if err := replaceFile(file, []byte(text)); err != nil {
-		return err
-	}
-	a.talk("written to %s", file)
-	return nil
-}
-
-// replaceFile writes a file whole or not at all: a reader finds the old content or
-// the new one, and a full disk loses neither.
-func replaceFile(file string, content []byte) error {
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(file, content, 0o644) // a device or pipe cannot be replaced
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".partial-*")
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return &os.PathError{Op: "create", Path: file, Err: path.Err} // not the temporary name
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("%s is as it was: %w", file, err)
-	}
-	return nil
 }
