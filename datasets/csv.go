@@ -75,7 +75,8 @@ func (d *decoder) parseCells(line string) *Problem {
 		return bad
 	}
 	if len(d.cells) != len(d.order) {
-		return &Problem{Column: 1, Msg: fmt.Sprintf("%d cells, but the header has %d columns", len(d.cells), len(d.order))}
+		return &Problem{Column: 1, Msg: fmt.Sprintf("%s, but the header has %s",
+			count(len(d.cells), "cell"), count(len(d.order), "column"))}
 	}
 	for k, c := range d.cells {
 		i := d.order[k]
@@ -86,6 +87,14 @@ func (d *decoder) parseCells(line string) *Problem {
 		}
 	}
 	return nil
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // splitCells appends the cells of a line (RFC 4180 section 2, but for line

@@ -152,7 +152,8 @@ func (w *Writer) publish() error {
 		if err := errors.Join(f.out.Flush(), f.file.Sync()); err != nil {
 			return err
 		}
-		f.info.SHA256, f.info.RowSums = hex.EncodeToString(f.sum.Sum(nil)), f.lines.text()
+		f.info.SHA256 = hex.EncodeToString(f.sum.Sum(nil))
+		f.info.RowSums, f.info.BlockSums = f.lines.rowSums(), f.lines.blockSums()
 		w.manifest.Files = append(w.manifest.Files, f.info)
 		if err := f.file.Close(); err != nil {
 			return err
@@ -207,26 +208,22 @@ func Open(dir string) (*Set, error) {
 	return &Set{Dir: dir, Manifest: m}, nil
 }
 
-// file returns what the manifest says of a kind.
-func (s *Set) file(kind string) (FileInfo, bool) {
-	i := slices.IndexFunc(s.Manifest.Files, func(f FileInfo) bool { return f.Kind == kind })
-	if i < 0 {
-		return FileInfo{}, false
-	}
-	return s.Manifest.Files[i], true
+// file returns where the manifest lists a kind; -1 when it does not.
+func (s *Set) file(kind string) int {
+	return slices.IndexFunc(s.Manifest.Files, func(f FileInfo) bool { return f.Kind == kind })
 }
 
 // Rows yields the rows of a kind as Read does; none when the set has no such
-// file. It ends with an error when the file is not the one that was written, by
-// number of rows, size and checksum.
+// file. When all were read and none was at fault, but the file is not the one that
+// was written, by its size, number of rows or checksum, it ends with a *Problem.
 func Rows[R Row](s *Set) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var zero R
-		info, ok := s.file(zero.Kind())
-		if !ok {
+		i := s.file(zero.Kind())
+		if i < 0 {
 			return
 		}
-		path := filepath.Join(s.Dir, info.Path)
+		path := filepath.Join(s.Dir, s.Manifest.Files[i].Path)
 		file, err := openRegular(path)
 		if err != nil {
 			yield(zero, err)
@@ -235,29 +232,48 @@ func Rows[R Row](s *Set) iter.Seq2[R, error] {
 		defer file.Close()
 		seen, faulty := newFileCheck(), false
 		for row, err := range Read[R](io.TeeReader(file, seen), path, JSONL) {
-			seen.rows++
 			faulty = faulty || err != nil
 			if !yield(row, err) {
 				return
 			}
 		}
-		if err := seen.compare(path, info); err != nil && !faulty {
-			yield(zero, fmt.Errorf("changed after it was written (see dataset validate): %w", err))
+		if faulty {
+			return
+		}
+		if err := s.altered(seen, i); err != nil {
+			yield(zero, err)
 		}
 	}
+}
+
+// altered returns a *Problem when file i is not the one that was written.
+func (s *Set) altered(seen *fileCheck, i int) error {
+	faults := seen.compare(s.Dir, s.Manifest.Files, i)
+	if len(faults) == 0 {
+		return nil
+	}
+	// The first one is the most exact.
+	faults[0].Fix = "run strandline dataset validate " + s.Dir
+	return faults[0]
 }
 
 // openRegular opens a file to read. A pipe would wait for its writer, and a device
 // may have no end.
 func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, &Problem{File: path, Msg: "is not a regular file", Fix: "a data set holds files only"}
 	}
 	return os.Open(path)
+}
+
+// readRegular returns what a file holds.
+func readRegular(path string) ([]byte, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(file)
 }
 
 // All returns the rows of a kind, or their faults, as Collect does.
@@ -272,7 +288,8 @@ type Info struct {
 }
 
 // Info returns what the manifest says and the time that the samples span. It
-// reads the samples, and fails if one is faulty.
+// reads the samples, and fails if one is faulty or any file is not the one that
+// was written.
 func (s *Set) Info() (Info, error) {
 	info := Info{Dir: s.Dir, Manifest: s.Manifest}
 	for row, err := range Rows[Sample](s) {
@@ -287,5 +304,28 @@ func (s *Set) Info() (Info, error) {
 			info.Last = at
 		}
 	}
+	for i, f := range s.Manifest.Files {
+		if f.Kind == (Sample{}).Kind() {
+			continue
+		}
+		if err := s.checkSums(i); err != nil {
+			return Info{}, err
+		}
+	}
 	return info, nil
+}
+
+// checkSums compares file i with the manifest without decoding its rows.
+func (s *Set) checkSums(i int) error {
+	path := filepath.Join(s.Dir, s.Manifest.Files[i].Path)
+	file, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	seen := newFileCheck()
+	if _, err := io.Copy(seen, file); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return s.altered(seen, i)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -39,9 +38,11 @@ type FileInfo struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // hexadecimal
 
-	// RowSums tells which row was changed when the checksum does not hold: CRC-64
-	// sums over the lines by the bits of their index, in hexadecimal.
-	RowSums string `json:"row_sums"`
+	// RowSums and BlockSums tell where the file was changed when the checksum does
+	// not hold: sums over its lines by the bits of their index, and over runs of
+	// lines, in hexadecimal.
+	RowSums   string `json:"row_sums"`
+	BlockSums string `json:"block_sums"`
 }
 
 // fileName is the file of a data set that holds the rows of a kind.
@@ -64,10 +65,10 @@ func (m *Manifest) encode() []byte {
 }
 
 // readManifest decodes and checks the manifest in dir. All its problems are
-// joined and name the file; those of the text have a line too.
+// joined and name the file and the line.
 func readManifest(dir string) (Manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("not a data set: %w", err)
 	}
@@ -81,7 +82,7 @@ func readManifest(dir string) (Manifest, error) {
 	m.check(&c)
 	for _, err := range c.errs {
 		if p, ok := err.(*Problem); ok {
-			p.File = path
+			p.File, p.Line = path, lineOf(string(b), p.Key)
 		}
 	}
 	if err := c.err(); err != nil {
@@ -108,6 +109,37 @@ func (m *Manifest) decode(text string) *Problem {
 		return atOffset(text, bad.Column-1, bad)
 	}
 	return nil
+}
+
+// lineOf returns the line on which a key such as files[2].rows stands in a JSON
+// text, 0 when it does not.
+func lineOf(text, key string) int {
+	d := json.NewDecoder(strings.NewReader(text))
+	for _, step := range strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		if !enter(d, step) {
+			return 0
+		}
+	}
+	return 1 + strings.Count(text[:d.InputOffset()], "\n")
+}
+
+// enter goes to the value of a key or index in the object or list that comes next.
+func enter(d *json.Decoder, step string) bool {
+	bracket, err := d.Token()
+	var skipped json.RawMessage
+	for i := 0; err == nil && d.More(); i++ {
+		name := json.Token(strconv.Itoa(i))
+		if bracket == json.Delim('{') {
+			if name, err = d.Token(); err != nil {
+				return false
+			}
+		}
+		if name == step {
+			return true
+		}
+		err = d.Decode(&skipped)
+	}
+	return false
 }
 
 // atOffset gives bad the line and column of a byte of a text of several lines.

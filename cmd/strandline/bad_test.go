@@ -44,7 +44,7 @@ func inputFault(t *testing.T, code int, file string, args ...string) string {
 func TestBadLists(t *testing.T) {
 	want := map[string]string{
 		"targets-address.csv":   `targets-address.csv:3:1: addr: want an IP address, got "198.18.1"`,
-		"targets-cells.csv":     `targets-cells.csv:2:1: 1 cells, but the header has 2 columns`,
+		"targets-cells.csv":     `targets-cells.csv:2:1: 1 cell, but the header has 2 columns`,
 		"targets-column.csv":    "targets-column.csv:1:1: adress: unknown column; a target has addr, name, region\ntargets-column.csv:1:1: addr: missing; add addr",
 		"targets-empty.csv":     "targets-empty.csv:1: no header; start with the line addr,name,region",
 		"targets-key.jsonl":     "targets-key.jsonl:2:22: regoin: unknown key; a target has addr, name, region",
