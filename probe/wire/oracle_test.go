@@ -185,6 +185,9 @@ func (o *oracle) fragment6(l *layers.IPv6Fragment) {
 
 func (o *oracle) transport(l gopacket.Layer) {
 	h := &o.header
+	if h.Version == 4 && h.Proto != wire.ProtoICMP && h.Proto != wire.ProtoTCP && h.Proto != wire.ProtoUDP {
+		return // behind an extension header, which gopacket reads in IPv4 too
+	}
 	switch l := l.(type) {
 	case *layers.UDP:
 		h.SrcPort, h.DstPort, h.UDPLen, h.Checksum = uint16(l.SrcPort), uint16(l.DstPort), l.Length, l.Checksum
